@@ -18,6 +18,7 @@ from audit_pipeline.commands import (
     commands_changes,
     commands_follow,
     commands_package,
+    commands_storms,
     commands_topic,
 )
 from audit_pipeline.contract import contract
@@ -88,6 +89,7 @@ def parser() -> argparse.ArgumentParser:
     _add_tail(found)
     commands_build.add_build(found)
     commands_changes.add_changes(found)
+    commands_storms.add_storms(found)
     commands_follow.add_follow(found)
     commands_package.add_package(found)
     return made

@@ -140,8 +140,9 @@ class Story:
         segments = await self.read_audit_log(cluster.name)
         storms = (unlimited, limited, again)
         sources = frozenset(source for storm in storms for source in storm["sources"])
-        accepted = sum(accepted_of(storm)[0] for storm in storms)
-        await self.report(segments, Caused(LISTENER, CLIENT_ID, sources, accepted))
+        rates = (None, int(limits[LISTENER_TARGET]), int(raised[LISTENER_TARGET]))
+        accepted = [accepted_of(storm)[0] for storm in storms]
+        await self.report(segments, Caused(LISTENER, CLIENT_ID, sources, tuple(zip(rates, accepted, strict=True))))
 
     async def storm(self, name: str, address: str) -> dict[str, Any]:
         with self.phase(name):

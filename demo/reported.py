@@ -1,24 +1,30 @@
-"""Expectations of the demo's report: it has to name the source of the storms. Pure."""
+"""Expectations of the demo's report: it has to tell each storm with its source and its limit. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from demo.allowance import allowance
 from demo.checks import Expectations
 
-LEAST_SHARE = 0.9
-"""Smallest share of a storm's connections in the report: ten seconds that the storm only touches may count as calm."""
+LISTENER_KEY = "listener.name.{}.max.connection.creation.rate"
 
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """The source of one storm, and all connections accepted during that storm, as the report has them."""
+    """The source of one storm, its accepted connections and its limit, as the report has them.
+
+    `limit` is the key and the value of the limit that held the storm, None if no limit did. `admitted` is the most that
+    it let in within a second.
+    """
 
     listener: str
     client_ip: str
     client_id: str | None
     accepted: int
+    limit: tuple[str, int] | None = None
+    admitted: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +39,16 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Caused:
-    """Listener, client and sources of the storms that the demo caused, and a lower bound of accepted connections."""
+    """Listener, client and sources of the storms that the demo caused.
+
+    `storms` has the limit of each in the order of time, None without one, and how many connections clients saw
+    accepted. Brokers have accepted more: some clients had given up by then.
+    """
 
     listener: str
     client_id: str
     sources: frozenset[str]
-    accepted: int
+    storms: tuple[tuple[int | None, int], ...]
 
 
 def reported(page: Path, numbers: Mapping[str, Any]) -> Reported:
@@ -50,16 +60,26 @@ def reported(page: Path, numbers: Mapping[str, Any]) -> Reported:
         complete["answer"].startswith("Yes"),
         tuple(f"{each['question']} {each['answer']}." for each in answers),
         tuple(
-            Culprit(storm["listener"], storm["source_ip"], storm["source_client_id"], storm["accepted"])
-            for storm in storms
+            Culprit(
+                storm["listener"],
+                storm["source_ip"],
+                storm["source_client_id"],
+                storm["accepted"],
+                None if storm["limit_key"] is None else (storm["limit_key"], storm["limit_value"]),
+                storm["held_accepted"],
+            )
+            for storm in reversed(storms)
         ),
     )
 
 
 def expect_named(found: Reported, caused: Caused, expectations: Expectations) -> None:
-    """Expect that every storm in the report is the demo's, and that connections of its storms are not lost."""
+    """Expect that the report has each storm of the demo and no other, with its limit and all of its connections."""
     expectations.expect(found.is_complete, f"the report does not show the audit log as complete: {found.answers[0]}")
-    expectations.expect(bool(found.culprits), "the report has no storm")
+    expectations.expect(
+        len(found.culprits) == len(caused.storms),
+        f"the demo caused {len(caused.storms)} storms, but the report has {len(found.culprits)}",
+    )
     for culprit in found.culprits:
         is_ours = culprit.client_id == caused.client_id and culprit.client_ip in caused.sources
         expectations.expect(
@@ -68,8 +88,16 @@ def expect_named(found: Reported, caused: Caused, expectations: Expectations) ->
             f"{culprit.listener}; it was {caused.client_id} from {', '.join(sorted(caused.sources))} on "
             f"{caused.listener}",
         )
-    accepted = sum(culprit.accepted for culprit in found.culprits)
-    expectations.expect(
-        accepted >= LEAST_SHARE * caused.accepted,
-        f"{caused.accepted} connections of the storms were admitted, but the report has only {accepted} of them",
-    )
+    for culprit, (rate, accepted) in zip(found.culprits, caused.storms, strict=False):
+        limit = None if rate is None else (LISTENER_KEY.format(caused.listener.lower()), rate)
+        expectations.expect(culprit.limit == limit, f"the limit of a storm was {limit}; the report has {culprit.limit}")
+        expectations.expect(
+            culprit.accepted >= accepted,
+            f"{accepted} connections of a storm were admitted, but the report has only {culprit.accepted} of them",
+        )
+        if rate is not None:
+            most = allowance(rate, 1, acceptor_waits=True).most
+            expectations.expect(
+                culprit.admitted is not None and culprit.admitted <= most,
+                f"a limit of {rate}/s admits at most {most} in a second, but the report has {culprit.admitted}",
+            )

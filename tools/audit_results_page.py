@@ -56,9 +56,9 @@ WHERE idle_hours >= 7 * 24 AND incomplete_days = 0 AND NOT is_spare
 ORDER BY replica_bytes DESC, cluster_id, topic;
 """,
     "Which clients took part in the last storm, and how many connections did the limit admit?": """\
-SELECT started, ended, limit_met, peak_attempts, held_accepted,
+SELECT started, ended, limit_quota, limit_key, limit_value, peak_attempts, held_accepted,
        source.client_ip, source.principal, source.client_id,
-       source.accepted + source.limited + source.refused AS attempts
+       source.accepted + source.refused AS attempts
 FROM (FROM result('storms') ORDER BY started DESC, cluster_id, listener LIMIT 1) AS storm
 JOIN result('storm_sources') AS source USING (cluster_id, listener, started)
 ORDER BY attempts DESC, client_ip, principal, client_id;

@@ -9,7 +9,7 @@ No file counts before the manifest names it.
 
 import logging
 import secrets
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 
 from audit_pipeline.contract import SEGMENT_MS
 from audit_pipeline.errors import BadUseError, first_line
-from audit_pipeline.jobs.computing import Frames, daily_results, facts, whole_results
+from audit_pipeline.jobs.computing import Frames, daily_results, facts, facts_of_facts, whole_results
 from audit_pipeline.jobs.days import AskedDays, days_to_build, days_to_compute, note_of, results_mark
 from audit_pipeline.jobs.progress import Progress
 from audit_pipeline.jobs.store import prepare, write_table
@@ -39,6 +39,7 @@ from audit_pipeline.reading.published import (
 from audit_pipeline.results.clean import of_days
 from audit_pipeline.results.frames import result_schema
 from audit_pipeline.results.settings import Settings
+from audit_pipeline.results.storms.storm_episodes import with_episode
 from audit_pipeline.results.tables import Kind, result_tables
 from audit_pipeline.sources.catalogue import LOST
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
@@ -163,6 +164,8 @@ class _Build:
             try:
                 events = of_days(source.events(self._spark, days), days)
                 self._write(facts(events, self._request.settings), days)
+                stored = {"storm_bins": self._stored("storm_bins", days)}
+                self._write(facts_of_facts(events, stored), days)
                 self._sure.update(days)
                 source.settle(days)
                 return
@@ -206,17 +209,15 @@ class _Build:
         if lost := len({each.path for each in wrong if each.reason == LOST}):
             log.warning("%d files were deleted before their days were built: quarantine lists them as lost", lost)
         stored = {name: self._stored(name) for name, table in result_tables().items() if table.kind is not Kind.WHOLE}
-        # Whole results read it for storms only, and most days have none.
-        stored["rollup"] = self._stored(
-            "rollup", _around(self._files.get("storm_bins", {}), self._files.get("rollup", {}))
-        )
         settled_us = self._request.settled_us
         holes = self._spark.createDataFrame(
             [tuple(hole) for hole in source.holes(settled_us)],
             "at_us bigint, cluster_id string, broker_id int, holes bigint, open_since_us bigint",
         )
         apart = self._spark.createDataFrame([tuple(each) for each in wrong], result_schema("quarantine"))
+        stored["storm_rows"] = with_episode(stored["storm_bins"]).persist()
         self._write(whole_results(stored, holes, apart, self._request.settings, settled_us), [])
+        stored["storm_rows"].unpersist()
 
     def _stored(self, table: str, days: Iterable[date] | None = None) -> DataFrame:
         """Return the stored rows of these days, or of all."""
@@ -284,12 +285,6 @@ class _Build:
         (row,) = self._stored("completeness").agg(*(F.sum(name).alias(name) for name in names)).collect()
         aside = self._stored("quarantine").where(F.col("reason") != "duplicate")
         return {**{name: row[name] or 0 for name in names}, "quarantinedFiles": aside.select("path").distinct().count()}
-
-
-def _around(stormy: Iterable[str], known: Container[str]) -> list[date]:
-    """Return the stormy days, and those known ones next to them: a storm may be at midnight."""
-    days = {date.fromisoformat(day) + timedelta(days=by) for day in stormy for by in (-1, 0, 1)}
-    return sorted(day for day in days if day.isoformat() in known)
 
 
 def _portions(days: Sequence[date], source: EventSource) -> Iterator[list[date]]:

@@ -19,8 +19,9 @@ from audit_pipeline.results.objectives import objectives
 from audit_pipeline.results.outcomes.changes import changes
 from audit_pipeline.results.rollup import rollup
 from audit_pipeline.results.settings import Settings
-from audit_pipeline.results.storm_bins import storm_bins
-from audit_pipeline.results.storms import storm_sources, storms
+from audit_pipeline.results.storms.storm_bins import storm_bins
+from audit_pipeline.results.storms.storm_requests import storm_requests
+from audit_pipeline.results.storms.storms import storm_sources, storms
 from audit_pipeline.results.topic_days import topic_days
 from audit_pipeline.results.traffic import traffic
 
@@ -41,6 +42,11 @@ def facts(events: EventFrames, settings: Settings) -> Frames:
     }
 
 
+def facts_of_facts(events: EventFrames, stored: Frames) -> Frames:
+    """Return the facts of some days that need both their events and others of their facts."""
+    return {"storm_requests": storm_requests(stored["storm_bins"], events.request)}
+
+
 def daily_results(stored: Frames, settings: Settings) -> Frames:
     """Return the results of the facts of some days; `topic_days`, a fact too, is computed from another fact."""
     of_requests = stored["rollup"]
@@ -58,7 +64,8 @@ def whole_results(
 ) -> Frames:
     """Return the results over everything stored by day, and over the faults of files.
 
-    What brokers recorded before `settled_us` should have landed.
+    What brokers recorded before `settled_us` should have landed. `storm_rows` of `stored` are the rows of storm_bins
+    with their episodes.
     """
     covered = coverage(stored["heard_windows"], holes, stored["registrations"], settled_us)
     complete = completeness(covered, quarantine)
@@ -66,8 +73,8 @@ def whole_results(
         "coverage": covered,
         "completeness": complete,
         "quarantine": quarantine,
-        "storms": storms(stored["storm_bins"], stored["rollup"]),
-        "storm_sources": storm_sources(stored["storm_bins"]),
+        "storms": storms(stored["storm_rows"], stored["storm_requests"]),
+        "storm_sources": storm_sources(stored["storm_rows"]),
         "idle_topics": idle_topics(stored["topic_days"], stored["inventory_hours"], covered, complete),
         "correctness": correctness(stored["mirror_buckets"], settings.mirrors, complete),
         "error_budget": error_budget(stored["objectives"], settings.objectives),

@@ -89,12 +89,12 @@ class Mirror:
 
 @dataclass(frozen=True, slots=True)
 class StormLimits:
-    """When ten seconds of a listener are stormy: reaching either limit is enough."""
+    """When at most ten seconds in a row of a listener are stormy: reaching either limit is enough."""
 
     connections: int = 200
     """Accepted and refused connections together."""
     held: int = 20
-    """Limited and refused connections together."""
+    """Connections that a limit delayed or refused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ NONE: Final = "(none)"
 
 WINDOW_MINUTES: Final = 10
 """Windows of traffic and latency, and buckets of the comparison with mirrors."""
-BIN_S: Final = 10
-"""Bins in which connections are counted."""
+BIN_S: Final = 1
+"""Bins in which connections of storms are counted."""
 
 
 class Kind(StrEnum):

@@ -58,16 +58,25 @@ def _storm(storm: Storm, found: Subjects) -> Sentence:
 
 
 def held_by(storm: Storm) -> Sentence:
-    if storm.limit_met is None or storm.held_per_s is None:
-        return ("no limit slowed it down",)
+    limit = storm.limit
+    if limit is None:
+        closed = f"; {count(storm.refused)} were closed before they were accepted" if storm.refused else ""
+        return (f"no limit slowed it down{closed}",)
     counts = f"{count(storm.limited)} delayed, {count(storm.refused)} refused"
-    return (Name(storm.limit_met), f" admitted at most {three_digits(storm.held_per_s)} a second ({counts})")
+    of = "" if storm.limit_value is None else f" of {count(storm.limit_value)}{unit_of(storm)}"
+    if storm.held_per_s is None:
+        return (Name(limit), f"{of} held it back ({counts})")
+    return (Name(limit), f"{of} admitted at most {three_digits(storm.held_per_s)} a second ({counts})")
+
+
+def unit_of(storm: Storm) -> str:
+    """Return the unit of the limit, with which its value is read: a rate, or a number of connections."""
+    return "/s" if "rate" in (storm.limit_key or "") else " connections"
 
 
 def for_others(storm: Storm) -> str:
-    before, during = storm.others_p99_before_us, storm.others_p99_during_us
-    if before is None or during is None:
-        return "the latency of other clients' requests during the storm is not known"
-    return (
-        f"the p99 of other clients' Produce and Fetch was {latency(during)} during the storm, {latency(before)} before"
-    )
+    during, before = storm.others_p99_during_us, storm.others_p99_before_us
+    if during is None:
+        return "other clients made no Produce or Fetch request during the storm, as far as requests are recorded"
+    earlier = "no such request is recorded in the ten minutes before" if before is None else f"{latency(before)} before"
+    return f"the p99 of other clients' Produce and Fetch was {latency(during)} during the storm, {earlier}"

@@ -4,18 +4,21 @@ from dataclasses import dataclass
 
 from audit_pipeline.report.figures.scope import Scope
 from audit_pipeline.report.window import MINUTE_US, SECOND_US
+from audit_pipeline.results.tables import BIN_S
 
 STORMS_MAX = 40
 DRAWN_MAX = 6
 """Number of latest storms that have a timeline."""
 BINS_MAX = 120
 SOURCES_MAX = 5
-BIN_US = 10 * SECOND_US
+BIN_US = BIN_S * SECOND_US
+_STEPS_US = (BIN_US, 2 * BIN_US, 5 * BIN_US, 10 * BIN_US, 30 * BIN_US, MINUTE_US, 5 * MINUTE_US)
 
 _STORMS = f"""
 SELECT cluster_id, listener, epoch_us(started) AS started_us, epoch_us(ended) AS ended_us, accepted, limited, refused,
-  peak_attempts, held_accepted, limit_met, source_ip, source_principal, source_client_id, source_software,
-  source_attempts, others_p99_before_us, others_p99_during_us, addresses, client_accepted
+  peak_attempts, listener_rate, held_accepted, limit_quota, limit_key, limit_entity, limit_value, source_ip,
+  source_principal, source_client_id, source_software, source_attempts, others_requests_before, others_p99_before_us,
+  others_requests_during, others_p99_during_us, addresses, client_accepted
 FROM storms NATURAL JOIN (
   SELECT cluster_id, listener, started, count(DISTINCT client_ip) AS addresses,
     coalesce(
@@ -24,14 +27,15 @@ FROM storms NATURAL JOIN (
   FROM storm_sources AS taking_part JOIN storms AS named USING (cluster_id, listener, started)
   GROUP BY ALL
 )
-ORDER BY started DESC, accepted + limited + refused DESC, cluster_id, listener LIMIT {STORMS_MAX}
+ORDER BY started DESC, accepted + refused DESC, cluster_id, listener LIMIT {STORMS_MAX}
 """
 
-_BINS = """
+_BINS = f"""
 SELECT epoch_us(bin) // $bin_us * $bin_us AS at_us, sum(accepted)::BIGINT AS accepted, sum(limited)::BIGINT AS limited,
   sum(refused)::BIGINT AS refused, count(DISTINCT bin) AS bins
 FROM storm_bins
-WHERE cluster_id = $cluster_id AND listener = $listener AND epoch_us(bin) >= $started_us AND epoch_us(bin) < $ended_us
+WHERE cluster_id = $cluster_id AND listener = $listener
+  AND epoch_us(bin) + {BIN_US} > $started_us AND epoch_us(bin) <= $ended_us
 GROUP BY ALL ORDER BY at_us
 """
 
@@ -40,7 +44,7 @@ SELECT client_ip, principal, client_id, concat_ws(' ', software_name, software_v
   accepted, limited, refused
 FROM storm_sources
 WHERE cluster_id = $cluster_id AND listener = $listener AND epoch_us(started) = $started_us
-ORDER BY accepted + limited + refused DESC, client_ip, principal, client_id, software
+ORDER BY accepted + refused DESC, client_ip, principal, client_id, software
 """
 
 
@@ -56,14 +60,20 @@ class Storm:
     limited: int
     refused: int
     peak_attempts: int
+    listener_rate: int | None
     held_accepted: int | None
-    limit_met: str | None
+    limit_quota: str | None
+    limit_key: str | None
+    limit_entity: str | None
+    limit_value: int | None
     source_ip: str
     source_principal: str
     source_client_id: str | None
     source_software: str | None
     source_attempts: int
+    others_requests_before: int
     others_p99_before_us: int | None
+    others_requests_during: int
     others_p99_during_us: int | None
     addresses: int
     """Number of addresses that took part."""
@@ -72,12 +82,19 @@ class Storm:
 
     @property
     def peak_per_s(self) -> float:
-        return self.peak_attempts * SECOND_US / BIN_US
+        return self.peak_attempts / BIN_S
+
+    @property
+    def limit(self) -> str | None:
+        """Where the limit is set: its ConnectionQuota, else its key and entity; None if no limit held the storm."""
+        if self.limit_quota is not None or self.limit_key is None:
+            return self.limit_quota
+        return self.limit_key if self.limit_entity is None else f"{self.limit_key} of {self.limit_entity}"
 
     @property
     def source_share(self) -> float:
         """Share of all connections that the address with the most connections made."""
-        return self.source_attempts / max(1, self.accepted + self.limited + self.refused)
+        return self.source_attempts / max(1, self.accepted + self.refused)
 
     @property
     def client_share(self) -> float:
@@ -86,12 +103,12 @@ class Storm:
 
     @property
     def held_per_s(self) -> float | None:
-        return None if self.held_accepted is None else self.held_accepted * SECOND_US / BIN_US
+        return None if self.held_accepted is None else self.held_accepted / BIN_S
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Connections in `bins` stormy bins of ten seconds."""
+    """Connections in `bins` stormy seconds."""
 
     at_us: int
     accepted: int
@@ -142,7 +159,7 @@ def storms(scope: Scope) -> Storms:
 def _timeline(scope: Scope, storm: Storm) -> StormTimeline:
     length_us = storm.ended_us - storm.started_us
     bin_us = next(
-        (each for each in (BIN_US, 3 * BIN_US, MINUTE_US, 5 * MINUTE_US) if length_us / each <= BINS_MAX),
+        (each for each in _STEPS_US if length_us / each <= BINS_MAX),
         MINUTE_US * -(-length_us // (MINUTE_US * BINS_MAX)),
     )
     given = {name: getattr(storm, name) for name in ("cluster_id", "listener", "started_us", "ended_us")}

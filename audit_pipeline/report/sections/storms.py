@@ -1,6 +1,6 @@
 """Connection storms: all of them as a table, the latest ones over time. Pure."""
 
-from audit_pipeline.report.answers.storm import for_others, held_by
+from audit_pipeline.report.answers.storm import for_others, held_by, unit_of
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.figures.storms import SOURCES_MAX, Bin, Storm, StormTimeline
 from audit_pipeline.report.markup import Child, Markup, named, tag
@@ -11,8 +11,7 @@ from audit_pipeline.report.sections.glance import in_html
 from audit_pipeline.report.sections.parts import Cell, Column, Entry, left_out, nothing, paragraph, section, table
 from audit_pipeline.report.window import Span
 from audit_pipeline.report.words import count, latency, length, moment, moment_utc, number_of, three_digits
-
-_BIN_S = 10
+from audit_pipeline.results.tables import BIN_S
 
 
 def storms_section(found: Subjects) -> Markup:
@@ -25,6 +24,7 @@ def storms_section(found: Subjects) -> Markup:
         Column("lasted", is_number=True),
         Column("main source"),
         Column("listener"),
+        Column("limit"),
         Column("accepted", is_number=True),
         Column("delayed", is_number=True),
         Column("refused", is_number=True),
@@ -36,8 +36,9 @@ def storms_section(found: Subjects) -> Markup:
     listing = table("All storms, the latest first", columns, rows, table_id="storm-list") if len(rows) > 1 else None
     drawn = [_timeline(timeline, several=several) for timeline in storms.timelines]
     text = paragraph(
-        "A storm begins with many connections within ten seconds, or with some that a limit delayed or refused. "
-        "Intervals of this kind within a minute of each other are one storm. The time between them is not drawn."
+        "A storm begins with many connections within ten seconds, or with some that a limit delayed or refused. It "
+        "ends with a calm of more than ten seconds, or when its limit changes. Seconds without connections are not "
+        "drawn. A delayed connection is accepted or refused later, and counts there."
     )
     return section("storms", "Connection storms", text, drawn, listing, left_out(storms.total - len(rows), "storms"))
 
@@ -54,13 +55,21 @@ def _row(storm: Storm, *, several: bool) -> tuple[Entry, ...]:
         Cell(length(storm.ended_us - storm.started_us), storm.ended_us - storm.started_us),
         [named(storm.source_ip), ", ", named(storm.source_client_id or storm.source_principal)],
         listener,
+        _limit(storm),
         Cell(count(storm.accepted), storm.accepted),
         Cell(count(storm.limited), storm.limited),
         Cell(count(storm.refused), storm.refused),
         Cell(three_digits(storm.peak_per_s), storm.peak_per_s),
-        Cell("no limit", -1) if held is None else Cell(three_digits(held), held),
-        Cell(latency(during), -1 if during is None else during),
+        Cell("not known" if storm.limit else "no limit", -1) if held is None else Cell(three_digits(held), held),
+        Cell("no requests", -1) if during is None else Cell(latency(during), during),
     )
+
+
+def _limit(storm: Storm) -> Child:
+    if storm.limit is None:
+        return "none"
+    value = "" if storm.limit_value is None else f", {count(storm.limit_value)}{unit_of(storm)}"
+    return [named(storm.limit), value]
 
 
 def _timeline(timeline: StormTimeline, *, several: bool) -> Markup:
@@ -86,10 +95,10 @@ def _plot(timeline: StormTimeline) -> Markup:
     largest = max([held or 0.0, *(max(sum(each.parts), each.mark) for each in bars)])
     level = None
     if held is not None:
-        level = Level("highest rate that the limit admitted (held_accepted)", held, f"{three_digits(held)}/s")
+        level = Level("most that the limit admitted in a second (held_accepted)", held, f"{three_digits(held)}/s")
     legend = Legend(
         (Key("", "accepted", count(storm.accepted)), Key("", "refused, stacked on accepted", count(storm.refused))),
-        Key("", "delayed; each may be accepted later", count(storm.limited)),
+        Key("", "delayed; each is accepted or refused later", count(storm.limited)),
         level,
     )
     numbers = Numbers(
@@ -99,7 +108,7 @@ def _plot(timeline: StormTimeline) -> Markup:
             for each in timeline.bins
         ],
     )
-    # Bins of a minute or longer may begin before the storm does, and end after it.
+    # Bins may begin before the storm does, and end after it.
     span = (
         Span(min(storm.started_us, timeline.bins[0].at_us), max(storm.ended_us, timeline.bins[-1].at_us + step_us))
         if bars
@@ -110,7 +119,7 @@ def _plot(timeline: StormTimeline) -> Markup:
 
 
 def _per_s(number: int, each: Bin) -> float:
-    return number / (each.bins * _BIN_S)
+    return number / (each.bins * BIN_S)
 
 
 def _sources(timeline: StormTimeline) -> Markup:

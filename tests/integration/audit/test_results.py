@@ -86,7 +86,10 @@ def test_the_source_of_each_storm_is_named(week: BuiltWeek) -> None:
             storm.client_id,
             storm.software,
         )
-        assert (row["limit_met"], row["ended"]) == (storm.limit, moment(storm.ended_us))
+        assert row["ended"] == moment(storm.ended_us)
+        assert (row["limit_quota"], row["listener_rate"]) == (storm.limit, storm.listener_rate)
+        assert (row["limited"], row["refused"]) == (storm.limited, storm.refused)
+        assert row["source_attempts"] == storm.accepted + storm.refused
 
 
 def test_lost_records_idle_topics_and_missing_events_are_found(week: BuiltWeek) -> None:

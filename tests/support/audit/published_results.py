@@ -317,19 +317,22 @@ def _storm(
 ) -> None:
     """Add a storm.
 
-    `bins`: number of the ten seconds, accepted, limited, refused; `beside` are of another client in each.
+    `bins`: number of the ten seconds, accepted, limited, refused; `beside` are of another client in each. All are in
+    the first of these seconds.
     """
-    limit = "max.connection.creation.rate"
+    limit = {"limit_key": "max.connection.creation.rate", "limit_value": 60}
     for number, accepted, limited, refused in bins:
         place = {
             "event_date": started.date(),
             "bin": started + timedelta(seconds=10 * number),
+            "first_ts": started + timedelta(seconds=10 * number),
+            "last_ts": started + timedelta(seconds=10 * number + 0.9),
             **who,
             "cluster_id": cluster_id,
         }
         rows["storm_bins"].append(place | {"accepted": accepted})
         if limited or refused:
-            rows["storm_bins"].append(place | {"limit_met": limit, "limited": limited, "refused": refused})
+            rows["storm_bins"].append(place | limit | {"limited": limited, "refused": refused})
         if beside:
             rows["storm_bins"].append(place | _BESIDE | {"accepted": beside})
     sums = [sum(each[column] for each in bins) for column in (1, 2, 3)]
@@ -341,19 +344,21 @@ def _storm(
             "cluster_id": cluster_id,
             "listener": who["listener"],
             "started": started,
-            "ended": started + timedelta(seconds=10 * (bins[-1][0] + 1)),
+            "ended": started + timedelta(seconds=10 * bins[-1][0] + 0.9),
             "accepted": everybody,
             "limited": sums[1],
             "refused": sums[2],
             "peak_attempts": max(accepted + refused + beside for _, accepted, _, refused in bins),
             "held_accepted": max(held) + beside if held else None,
-            "limit_met": limit if held else None,
+            **(limit if held else {}),
             "source_ip": who["client_ip"],
             "source_principal": who["principal"],
             "source_client_id": who["client_id"],
             "source_software": " ".join(part for part in named if part) or None,
-            "source_attempts": sum(sums),
+            "source_attempts": sums[0] + sums[2],
+            "others_requests_before": 9_000,
             "others_p99_before_us": 11_400,
+            "others_requests_during": 4_000,
             "others_p99_during_us": 94_000 if held else 31_000,
         }
     )

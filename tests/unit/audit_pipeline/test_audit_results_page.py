@@ -26,7 +26,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
                                          ("a.dlq", 5, 999, 0))
     ],
     "storms": [
-        {**STORM, "ended": STARTED, "limit_met": "max", "peak_attempts": 90, "held_accepted": 40},
+        {**STORM, "ended": STARTED, "limit_key": "max", "peak_attempts": 90, "held_accepted": 40},
         {**STORM, "started": STARTED - timedelta(hours=1)},
     ],
     "storm_sources": [
@@ -68,7 +68,7 @@ def test_the_questions_are_answered(published: duckdb.DuckDBPyConnection) -> Non
     assert [row["topic"] for row in idle] == ["b", "a"]
     assert [(row["client_ip"], row["attempts"], row["held_accepted"]) for row in storm] == [
         ("10.0.0.2", 90, 40),
-        ("10.0.0.1", 81, 40),
+        ("10.0.0.1", 80, 40),
     ]
     assert latency == [{"cluster_id": "c1", "client_id": None, "hour": STARTED, "p99_us": round(1.04**100)}]
 

@@ -105,9 +105,12 @@ def test_storms_have_their_source(answered: Answered) -> None:
             storm.client_id,
             storm.software,
         )
-        assert row["limit_met"] == storm.limit
-        assert row["source_attempts"] == storm.accepted + storm.limited + storm.refused
-        assert row["others_p99_during_us"], "others have requests meanwhile"
+        assert (row["limit_quota"], row["listener_rate"]) == (storm.limit, storm.listener_rate)
+        assert (row["limited"], row["refused"]) == (storm.limited, storm.refused)
+        assert row["source_attempts"] == storm.accepted + storm.refused
+        for phase in ("before", "during"):
+            assert (row[f"others_p99_{phase}_us"] is None) == (row[f"others_requests_{phase}"] == 0)
+    assert any(row["others_requests_during"] for row in found.values())
 
 
 def test_topics_that_nobody_uses_are_idle(answered: Answered) -> None:

@@ -163,7 +163,7 @@ class AuditStorms(Model):
     connections: int | None = Field(default=None, ge=1, le=1_000_000_000)
     """Number of connections, accepted or refused; 200 if absent."""
     held: int | None = Field(default=None, ge=1, le=1_000_000_000)
-    """Number of connections that were limited or refused; 20 if absent."""
+    """Number of connections that a limit delayed or refused; 20 if absent."""
 
 
 def _distinct(field: str, what: str) -> Rule:

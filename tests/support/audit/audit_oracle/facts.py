@@ -10,7 +10,7 @@ MACROS: Final = """
     CREATE MACRO minute_of(us) AS begin_of(us, 60000000);
     CREATE MACRO window_of(us) AS begin_of(us, 600000000);
     CREATE MACRO hour_of(us) AS begin_of(us, 3600000000);
-    CREATE MACRO bin_of(us) AS begin_of(us, 10000000);
+    CREATE MACRO bin_of(us) AS begin_of(us, 1000000);
     CREATE MACRO latency_bucket(us) AS (CASE WHEN us <= 1 THEN 0 ELSE ceil(ln(us) / ln(1.04)) END)::SMALLINT;
     CREATE MACRO software(name, version) AS nullif(concat_ws(' ', name, version), '');
 """
@@ -115,17 +115,45 @@ INVENTORY_HOURS: Final = """
     FROM partitions GROUP BY hour, cluster_id, topic
 """
 
-# A bin of ten seconds is stormy from the limits $connections and $held on.
-STORM_BINS: Final = """
-    WITH
-    told AS (
-        SELECT day_of(ts) AS day, bin_of(ts) AS bin, * FROM connection WHERE event IN ('accepted', 'limited', 'refused')
+_ATTEMPTS: Final = """
+    SELECT day_of(ts) AS day, bin_of(ts) AS bin, * EXCLUDE (limit_key),
+        coalesce(limit_key, CASE WHEN event <> 'accepted' AND reason NOT LIKE '% %' THEN reason END) AS limit_key
+    FROM connection WHERE event IN ('accepted', 'limited', 'refused')
+"""
+# Runs of seconds that reach the limits $connections and $held, without a shorter one in them; then what is close.
+_STORMY: Final = f"""
+    by_bin AS (
+        SELECT day, cluster_id, listener, bin, count(*) FILTER (event <> 'limited') AS connections,
+            count(*) FILTER (limit_key IS NOT NULL) AS held
+        FROM ({_ATTEMPTS}) GROUP BY ALL
+    ),
+    runs AS (
+        SELECT day, cluster_id, listener, f.bin AS first, l.bin AS last
+        FROM by_bin f JOIN by_bin l USING (day, cluster_id, listener) JOIN by_bin b USING (day, cluster_id, listener)
+        WHERE l.bin BETWEEN f.bin AND f.bin + 9000000 AND b.bin BETWEEN f.bin AND l.bin
+        GROUP BY ALL
+        HAVING sum(b.connections) >= $connections OR sum(b.held) >= $held
+    ),
+    shortest AS (
+        SELECT * FROM runs r WHERE NOT EXISTS (
+            FROM runs s WHERE (s.day, s.cluster_id, s.listener) = (r.day, r.cluster_id, r.listener)
+                AND s.first >= r.first AND s.last <= r.last AND s.last - s.first < r.last - r.first
+        )
+    ),
+    in_run AS (
+        SELECT DISTINCT day, cluster_id, listener, bin FROM by_bin b JOIN shortest s USING (day, cluster_id, listener)
+        WHERE b.bin BETWEEN s.first AND s.last
     ),
     stormy AS (
-        SELECT cluster_id, listener, bin FROM told GROUP BY ALL
-        HAVING count(*) FILTER (event IN ('accepted', 'refused')) >= $connections
-            OR count(*) FILTER (event IN ('limited', 'refused')) >= $held
-    ),
+        SELECT DISTINCT day, cluster_id, listener, b.bin FROM by_bin b JOIN in_run i USING (day, cluster_id, listener)
+        WHERE b.bin BETWEEN i.bin - 2000000 AND i.bin + 2000000
+    )
+"""
+
+STORM_BINS: Final = f"""
+    WITH
+    told AS ({_ATTEMPTS}),
+    {_STORMY},
     ends AS (
         SELECT day_of(ts) AS day, cluster_id, broker_id, boot_id, connection_id,
             principal, client_id, software_name, software_version
@@ -145,22 +173,56 @@ STORM_BINS: Final = """
         SELECT * FROM firsts ANTI JOIN ends USING (day, cluster_id, broker_id, boot_id, connection_id)
     ),
     named AS (
-        SELECT t.day, t.bin, t.cluster_id, t.listener, t.client_ip, t.event,
+        SELECT t.day, t.bin, t.ts, t.cluster_id, t.listener, t.client_ip, t.event,
             CASE WHEN k.day IS NULL THEN t.principal ELSE k.principal END AS principal,
             CASE WHEN k.day IS NULL THEN t.client_id ELSE k.client_id END AS client_id,
             CASE WHEN k.day IS NULL THEN t.software_name ELSE k.software_name END AS software_name,
             CASE WHEN k.day IS NULL THEN t.software_version ELSE k.software_version END AS software_version,
-            CASE WHEN t.event = 'accepted' THEN NULL ELSE t.reason END AS limit_met
-        FROM told t SEMI JOIN stormy USING (cluster_id, listener, bin)
+            t.listener_rate, t.limit_quota, t.limit_key, t.limit_entity, t.limit_value
+        FROM told t SEMI JOIN stormy USING (day, cluster_id, listener, bin)
         LEFT JOIN known k USING (day, cluster_id, broker_id, boot_id, connection_id)
     )
     SELECT day AS event_date, bin, cluster_id, listener, principal, client_id, client_ip, software_name,
-        software_version, limit_met,
+        software_version, listener_rate, limit_quota, limit_key, limit_entity, limit_value,
+        min(ts) AS first_ts, max(ts) AS last_ts,
         count(*) FILTER (event = 'accepted') AS accepted,
         count(*) FILTER (event = 'limited') AS limited,
         count(*) FILTER (event = 'refused') AS refused
     FROM named
-    GROUP BY day, bin, cluster_id, listener, principal, client_id, client_ip, software_name, software_version, limit_met
+    GROUP BY ALL
+"""
+
+STORM_REQUESTS: Final = """
+    WITH
+    stormy AS (SELECT DISTINCT event_date, cluster_id, listener, bin FROM storm_bins),
+    begins AS (
+        SELECT *, bin - lag(bin) OVER (PARTITION BY event_date, cluster_id, listener ORDER BY bin) AS pause FROM stormy
+    ),
+    numbered AS (
+        SELECT *, count(*) FILTER (pause IS NULL OR pause > 11000000)
+            OVER (PARTITION BY event_date, cluster_id, listener ORDER BY bin) AS storm
+        FROM begins
+    ),
+    spans AS (
+        SELECT event_date, cluster_id, listener, storm, minute_of(min(bin)) AS begin_minute, max(bin) AS last
+        FROM numbered GROUP BY ALL
+    ),
+    timed AS (
+        SELECT day_of(ts) AS event_date, cluster_id, client_ip, client_id, ts,
+            latency_bucket(CASE api WHEN 'Fetch' THEN total_us - wait_us ELSE total_us END) AS bucket
+        FROM request
+        WHERE api IN ('Produce', 'Fetch') AND replica_id IS NULL AND error_code = 0 AND ending = 'answered'
+    ),
+    placed AS (
+        SELECT event_date, minute_of(ts) AS bin, 60 AS seconds, cluster_id, client_ip, client_id, bucket
+        FROM timed t SEMI JOIN spans s ON s.event_date = t.event_date AND s.cluster_id = t.cluster_id
+            AND minute_of(t.ts) BETWEEN s.begin_minute - 600000000 AND minute_of(s.last)
+        UNION ALL
+        SELECT event_date, bin_of(ts), 1, cluster_id, client_ip, client_id, bucket
+        FROM timed t SEMI JOIN spans s ON s.event_date = t.event_date AND s.cluster_id = t.cluster_id
+            AND bin_of(t.ts) BETWEEN s.begin_minute AND s.last
+    )
+    SELECT *, count(*) AS measured FROM placed GROUP BY ALL
 """
 
 MIRROR_BUCKETS: Final = """
@@ -227,6 +289,7 @@ FACTS: Final = {
     "topic_days": TOPIC_DAYS,
     "inventory_hours": INVENTORY_HOURS,
     "storm_bins": STORM_BINS,
+    "storm_requests": STORM_REQUESTS,
     "mirror_buckets": MIRROR_BUCKETS,
     "heard_windows": HEARD_WINDOWS,
     "registrations": REGISTRATIONS,

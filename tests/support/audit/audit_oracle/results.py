@@ -257,101 +257,167 @@ IDLE_TOPICS: Final = """
 """
 
 # For each row of storm_bins, the storm that it belongs to.
+# Rows of storm_bins with the first second of their episode, and whether they have its rate; -1 stands for no rate.
 STORM_ROWS: Final = """
     WITH
-    bins AS (SELECT DISTINCT cluster_id, listener, bin FROM storm_bins),
-    begins AS (
-        SELECT *, bin - lag(bin) OVER (PARTITION BY cluster_id, listener ORDER BY bin) - 10000000 AS pause FROM bins
+    rows AS (SELECT *, coalesce(listener_rate, -1) AS rate FROM storm_bins),
+    seconds AS (
+        SELECT cluster_id, listener, bin, max_by(rate, (last_ts, rate)) AS last_rate FROM rows GROUP BY ALL
     ),
-    numbered AS (
-        SELECT *, count(*) FILTER (pause IS NULL OR pause > 60000000)
-            OVER (PARTITION BY cluster_id, listener ORDER BY bin) AS storm
+    former AS (
+        SELECT *, lag(bin) OVER w AS former_bin, lag(last_rate) OVER w AS former_rate
+        FROM seconds WINDOW w AS (PARTITION BY cluster_id, listener ORDER BY bin)
+    ),
+    begins AS (
+        SELECT *, former_bin IS NULL OR bin - former_bin > 11000000 AS after_calm,
+            last_rate <> former_rate AS other_rate
+        FROM former
+    ),
+    pieces AS (
+        SELECT *, max(bin) FILTER (after_calm OR other_rate) OVER (PARTITION BY cluster_id, listener ORDER BY bin)
+            AS piece
         FROM begins
     ),
-    spans AS (
-        SELECT cluster_id, listener, bin, min(bin) OVER storms AS started, max(bin) OVER storms + 10000000 AS ended
-        FROM numbered WINDOW storms AS (PARTITION BY cluster_id, listener, storm)
+    lengths AS (SELECT *, max(bin) OVER (PARTITION BY cluster_id, listener, piece) - piece AS length FROM pieces),
+    runs AS (
+        SELECT *, max(bin) FILTER (bin = piece AND (after_calm OR length >= 3000000))
+            OVER (PARTITION BY cluster_id, listener ORDER BY bin) AS run
+        FROM lengths
+    ),
+    former_runs AS (
+        SELECT *, lag(run) OVER (PARTITION BY cluster_id, listener ORDER BY bin) AS former_run FROM runs
+    ),
+    in_runs AS (
+        SELECT r.*, f.last_rate,
+            CASE WHEN NOT f.after_calm AND f.other_rate AND r.rate = f.former_rate THEN f.former_run ELSE f.run END
+                AS run
+        FROM rows r JOIN former_runs f USING (cluster_id, listener, bin)
+    ),
+    own_rates AS (SELECT cluster_id, listener, run, any_value(last_rate) AS own_rate FROM in_runs WHERE bin = run
+        GROUP BY ALL),
+    other_values AS (
+        SELECT cluster_id, listener, run, bin,
+            limit_value <> lag(limit_value) OVER (
+                PARTITION BY cluster_id, listener, run, limit_key, limit_entity ORDER BY bin, first_ts
+            ) AS is_changed
+        FROM in_runs WHERE limit_key IS NOT NULL AND NOT ends_with(limit_key, 'max.connection.creation.rate')
+    ),
+    changes AS (SELECT DISTINCT cluster_id, listener, run, bin AS since FROM other_values WHERE is_changed)
+    SELECT i.* EXCLUDE (run), i.rate = o.own_rate AS is_own,
+        coalesce((SELECT max(since) FROM changes c WHERE c.cluster_id = i.cluster_id AND c.listener = i.listener
+            AND c.run = i.run AND c.since <= i.bin), i.run) AS episode
+    FROM in_runs i JOIN own_rates o USING (cluster_id, listener, run)
+"""
+
+STORM_CLIENTS: Final = """
+    WITH
+    clients AS (
+        SELECT cluster_id, listener, episode, client_ip, principal, client_id, software_name, software_version,
+            sum(accepted) AS accepted, sum(limited) AS limited, sum(refused) AS refused
+        FROM storm_rows GROUP BY ALL
+    ),
+    placed AS (
+        SELECT *, row_number() OVER (
+                PARTITION BY cluster_id, listener, episode, client_ip
+                ORDER BY accepted DESC, limited + refused DESC, principal, client_id NULLS LAST,
+                    software_name NULLS LAST, software_version NULLS LAST
+            ) AS place,
+            max(accepted) OVER address > 0 AS is_known, sum(limited) OVER address AS all_limited,
+            sum(refused) OVER address AS all_refused
+        FROM clients WINDOW address AS (PARTITION BY cluster_id, listener, episode, client_ip)
     )
-    SELECT s.started, s.ended, b.* FROM storm_bins b JOIN spans s USING (cluster_id, listener, bin)
+    SELECT * REPLACE (
+        CASE WHEN NOT is_known THEN limited WHEN place = 1 THEN all_limited ELSE 0 END AS limited,
+        CASE WHEN NOT is_known THEN refused WHEN place = 1 THEN all_refused ELSE 0 END AS refused)
+    FROM placed
 """
 
 STORMS: Final = """
     WITH
-    by_bin AS (
-        SELECT cluster_id, listener, started, ended, bin, sum(accepted) AS accepted, sum(limited) AS limited,
-            sum(refused) AS refused
+    by_second AS (
+        SELECT cluster_id, listener, episode, bin, sum(accepted) AS accepted, sum(limited) AS limited,
+            sum(refused) AS refused, sum(accepted + refused) FILTER (is_own) AS attempts, bool_and(is_own) AS is_whole,
+            min(first_ts) AS first_ts, max(last_ts) AS last_ts, max(listener_rate) FILTER (is_own) AS listener_rate
         FROM storm_rows GROUP BY ALL
     ),
     sums AS (
-        SELECT cluster_id, listener, started, ended, sum(accepted) AS accepted, sum(limited) AS limited,
-            sum(refused) AS refused, max(accepted + refused) AS peak_attempts,
-            max(accepted) FILTER (limited + refused > 0) AS held_accepted
-        FROM by_bin GROUP BY cluster_id, listener, started, ended
+        SELECT cluster_id, listener, episode, min(first_ts) AS started, max(last_ts) AS ended,
+            sum(accepted) AS accepted, sum(limited) AS limited, sum(refused) AS refused,
+            max(attempts) AS peak_attempts, max(listener_rate) AS listener_rate
+        FROM by_second GROUP BY ALL
     ),
     limits AS (
-        SELECT cluster_id, listener, started, limit_met FROM storm_rows WHERE limit_met IS NOT NULL
-        GROUP BY cluster_id, listener, started, limit_met
+        SELECT cluster_id, listener, episode, limit_quota, limit_key, limit_entity, limit_value,
+            min(first_ts) AS first_ts, max(last_ts) AS last_ts
+        FROM storm_rows WHERE limit_key IS NOT NULL AND is_own
+        GROUP BY cluster_id, listener, episode, limit_quota, limit_key, limit_entity, limit_value
         QUALIFY row_number() OVER (
-            PARTITION BY cluster_id, listener, started ORDER BY sum(limited + refused) DESC, limit_met
+            PARTITION BY cluster_id, listener, episode
+            ORDER BY sum(limited + refused) DESC, limit_key, limit_entity NULLS FIRST, limit_value NULLS FIRST,
+                limit_quota NULLS FIRST
         ) = 1
     ),
+    admitted AS (
+        SELECT cluster_id, listener, episode, max(s.accepted) AS held_accepted
+        FROM by_second s JOIN limits l USING (cluster_id, listener, episode)
+        WHERE s.is_whole AND s.bin >= l.first_ts AND s.bin + 1000000 <= l.last_ts
+        GROUP BY ALL
+    ),
     addresses AS (
-        SELECT cluster_id, listener, started, client_ip, sum(accepted + limited + refused) AS attempts
-        FROM storm_rows GROUP BY cluster_id, listener, started, client_ip
+        SELECT cluster_id, listener, episode, client_ip, sum(accepted + refused) AS attempts
+        FROM storm_clients GROUP BY cluster_id, listener, episode, client_ip
         QUALIFY row_number() OVER (
-            PARTITION BY cluster_id, listener, started ORDER BY sum(accepted + limited + refused) DESC, client_ip
+            PARTITION BY cluster_id, listener, episode ORDER BY sum(accepted + refused) DESC, client_ip
         ) = 1
     ),
     clients AS (
-        SELECT cluster_id, listener, started, client_ip, principal, client_id, software_name, software_version
-        FROM storm_rows SEMI JOIN addresses USING (cluster_id, listener, started, client_ip)
-        GROUP BY cluster_id, listener, started, client_ip, principal, client_id, software_name, software_version
-        QUALIFY row_number() OVER (
-            PARTITION BY cluster_id, listener, started
-            ORDER BY sum(accepted) DESC, sum(limited + refused) DESC, principal, client_id NULLS LAST,
-                software_name NULLS LAST, software_version NULLS LAST
-        ) = 1
+        SELECT * FROM storm_clients SEMI JOIN addresses USING (cluster_id, listener, episode, client_ip)
+        WHERE place = 1
     ),
     others AS (
-        SELECT c.cluster_id, c.listener, c.started, r.minute >= minute_of(c.started) AS is_during,
+        SELECT c.cluster_id, c.listener, c.episode, r.seconds = 1 AND r.bin >= bin_of(s.started) AS is_during,
             r.bucket, r.measured
-        FROM clients c JOIN sums s USING (cluster_id, listener, started) JOIN rollup r
-            ON r.cluster_id = c.cluster_id
-            AND r.minute >= minute_of(c.started) - 600000000 AND r.minute < s.ended
-        WHERE r.api IN ('Produce', 'Fetch') AND r.topic IS NULL AND NOT r.is_follower AND r.bucket IS NOT NULL
-            AND NOT (r.client_ip = c.client_ip AND r.client_id IS NOT DISTINCT FROM c.client_id)
+        FROM clients c JOIN sums s USING (cluster_id, listener, episode) JOIN storm_requests r
+            ON r.cluster_id = c.cluster_id AND CASE r.seconds
+                WHEN 60 THEN r.bin BETWEEN minute_of(s.started) - 600000000 AND minute_of(s.started) - 1
+                ELSE r.bin BETWEEN minute_of(s.started) AND s.ended END
+        WHERE r.client_id IS DISTINCT FROM c.client_id OR (c.client_id IS NULL AND r.client_ip <> c.client_ip)
     ),
     buckets AS (
-        SELECT cluster_id, listener, started, is_during, bucket, sum(measured) AS requests
+        SELECT cluster_id, listener, episode, is_during, bucket, sum(measured) AS requests
         FROM others GROUP BY ALL
     ),
     running AS (
         SELECT *,
-            sum(requests) OVER (PARTITION BY cluster_id, listener, started, is_during ORDER BY bucket) AS below,
-            sum(requests) OVER (PARTITION BY cluster_id, listener, started, is_during) AS total
+            sum(requests) OVER (PARTITION BY cluster_id, listener, episode, is_during ORDER BY bucket) AS below,
+            sum(requests) OVER (PARTITION BY cluster_id, listener, episode, is_during) AS total
         FROM buckets
     ),
     percentiles AS (
-        SELECT cluster_id, listener, started, is_during, round(pow(1.04, min(bucket))) AS p99_us
+        SELECT cluster_id, listener, episode, is_during, any_value(total) AS requests,
+            round(pow(1.04, min(bucket))) AS p99_us
         FROM running WHERE below * 100 >= total * 99 GROUP BY ALL
     )
-    SELECT s.cluster_id, s.listener, s.started, s.ended, s.accepted, s.limited, s.refused, s.peak_attempts,
-        s.held_accepted, l.limit_met, a.client_ip AS source_ip, c.principal AS source_principal,
-        c.client_id AS source_client_id, software(c.software_name, c.software_version) AS source_software,
-        a.attempts AS source_attempts, b.p99_us AS others_p99_before_us, d.p99_us AS others_p99_during_us
+    SELECT s.* EXCLUDE (episode), m.held_accepted, l.limit_quota, l.limit_key, l.limit_entity, l.limit_value,
+        a.client_ip AS source_ip, c.principal AS source_principal, c.client_id AS source_client_id,
+        software(c.software_name, c.software_version) AS source_software, a.attempts AS source_attempts,
+        coalesce(b.requests, 0) AS others_requests_before, b.p99_us AS others_p99_before_us,
+        coalesce(d.requests, 0) AS others_requests_during, d.p99_us AS others_p99_during_us
     FROM sums s
-        JOIN addresses a USING (cluster_id, listener, started)
-        JOIN clients c USING (cluster_id, listener, started)
-        LEFT JOIN limits l USING (cluster_id, listener, started)
-        LEFT JOIN (FROM percentiles WHERE NOT is_during) b USING (cluster_id, listener, started)
-        LEFT JOIN (FROM percentiles WHERE is_during) d USING (cluster_id, listener, started)
+        JOIN addresses a USING (cluster_id, listener, episode)
+        JOIN clients c USING (cluster_id, listener, episode)
+        LEFT JOIN limits l USING (cluster_id, listener, episode)
+        LEFT JOIN admitted m USING (cluster_id, listener, episode)
+        LEFT JOIN (FROM percentiles WHERE NOT is_during) b USING (cluster_id, listener, episode)
+        LEFT JOIN (FROM percentiles WHERE is_during) d USING (cluster_id, listener, episode)
 """
 
 STORM_SOURCES: Final = """
-    SELECT cluster_id, started, listener, principal, client_id, client_ip, software_name, software_version,
-        sum(accepted) AS accepted, sum(limited) AS limited, sum(refused) AS refused
-    FROM storm_rows
-    GROUP BY cluster_id, started, listener, principal, client_id, client_ip, software_name, software_version
+    SELECT c.* EXCLUDE (episode, place, is_known, all_limited, all_refused), s.started
+    FROM storm_clients c
+        JOIN (SELECT cluster_id, listener, episode, min(first_ts) AS started FROM storm_rows GROUP BY ALL) s
+            USING (cluster_id, listener, episode)
+    WHERE accepted + limited + refused > 0
 """
 
 CORRECTNESS: Final = """
@@ -427,9 +493,13 @@ RESULTS: Final = {
     "completeness": COMPLETENESS,
     "idle_topics": IDLE_TOPICS,
     "storm_rows": STORM_ROWS,
+    "storm_clients": STORM_CLIENTS,
     "storms": STORMS,
     "storm_sources": STORM_SOURCES,
     "correctness": CORRECTNESS,
     "error_budget": ERROR_BUDGET,
 }
-"""SQL of each result by name. Each may read those before it; holes and storm_rows are intermediate steps."""
+"""SQL of each result by name. Each may read those before it.
+
+holes, storm_rows and storm_clients are intermediate steps.
+"""

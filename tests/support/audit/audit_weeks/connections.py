@@ -1,9 +1,11 @@
 """Connections of one segment: of clients that stay a while, and of one that connects again and again."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from tests.support.audit.audit_weeks.cast import RETRYING, STORMY, STRANGER, Rows
 from tests.support.audit.audit_weeks.requests import SECOND_US, Requests, Span, asked_for_versions, concatenated
@@ -19,12 +21,23 @@ REASONS: Final = (
     "closed by the client",
 )
 RATE, PER_IP, SLOTS, BY_CLIENT = range(4)
+LIMITS: Final[Mapping[str, tuple[tuple[str | int | None, ...], pa.DataType]]] = {
+    "limit_quota": (("shop/runaway", None, None, None), pa.string()),
+    "limit_key": (("connection_creation_rate", "max.connections.per.ip", REASONS[SLOTS], None), pa.string()),
+    "limit_entity": (("connection-group=shop/runaway", None, None, None), pa.string()),
+    "limit_value": ((20, 5, 900, None), pa.int64()),
+}
+"""The columns of a limit, by reason."""
+NO_RATE, RATE_BEFORE, RATE_AFTER = -1, 500, 100
+"""Rates of the listener: the second one until the middle of a storm, the third one from then on."""
 _BIN_US: Final = 10 * SECOND_US
 _IDS_A_SECOND: Final = 10_000
 _OPEN_US: Final = 400_000
 
 
-def rows(at_us: Numbers, client: Numbers, connection: Numbers, event: int, reason: int) -> Rows:
+def rows(
+    at_us: Numbers, client: Numbers, connection: Numbers, event: int, reason: int, rate: Numbers | None = None
+) -> Rows:
     count = len(at_us)
     return {
         "ts": at_us,
@@ -32,6 +45,7 @@ def rows(at_us: Numbers, client: Numbers, connection: Numbers, event: int, reaso
         "connection": connection,
         "event": np.full(count, event),
         "reason": np.full(count, reason),
+        "listener_rate": np.full(count, NO_RATE) if rate is None else rate,
     }
 
 
@@ -74,6 +88,26 @@ class Storm:
     def ended_us(self) -> int:
         return self.started_us + self.bins * _BIN_US
 
+    @property
+    def changed_us(self) -> int:
+        """When the rate of the listener changes: within a second, and within connections."""
+        return self.started_us + self.bins // 2 * _BIN_US + SECOND_US // 2
+
+    def rates(self, at_us: Numbers) -> Numbers:
+        return np.where(at_us < self.changed_us, RATE_BEFORE, RATE_AFTER)
+
+    def episodes(self) -> Iterator[tuple[int, Numbers, Numbers, Numbers]]:
+        """The rate of each episode, and the times of its accepted, limited and refused connections."""
+        bins = self.started_us + np.arange(self.bins) * _BIN_US
+        times = [self._times(bins, self.accepted, 0), self._limited(bins), self._times(bins, self.refused, 13_003)]
+        for rate in (RATE_BEFORE, RATE_AFTER):
+            accepted, limited, refused = (each[self.rates(each) == rate] for each in times)
+            yield rate, accepted, limited, refused
+
+    def _limited(self, bins: Numbers) -> Numbers:
+        """Including the one client that only retries."""
+        return np.concatenate([self._times(bins, self.limited, 7_001), self._times(bins, 1, 5_000_000)])
+
     def within(self, span: Span) -> tuple[Rows, Requests]:
         """Connections and requests of the storm within the span.
 
@@ -91,11 +125,17 @@ class Storm:
         none = np.full(len(bins) * max(self.limited, self.refused, 1), -1)
         found = concatenated(
             [
-                rows(accepted, stranger, ids, ACCEPTED, -1),
+                rows(accepted, stranger, ids, ACCEPTED, -1, self.rates(accepted)),
                 rows((accepted + _OPEN_US)[ended], stormy[ended], ids[ended], CLOSED, BY_CLIENT),
-                rows(limited, np.full(len(limited), STRANGER), none[: len(limited)], LIMITED, RATE),
-                rows(refused, np.full(len(refused), STRANGER), none[: len(refused)], REFUSED, PER_IP),
-                rows(retries, np.full(len(retries), RETRYING), none[: len(retries)], LIMITED, SLOTS),
+                rows(
+                    limited, np.full(len(limited), STRANGER), none[: len(limited)], LIMITED, RATE, self.rates(limited)
+                ),
+                rows(
+                    refused, np.full(len(refused), STRANGER), none[: len(refused)], REFUSED, PER_IP, self.rates(refused)
+                ),
+                rows(
+                    retries, np.full(len(retries), RETRYING), none[: len(retries)], LIMITED, SLOTS, self.rates(retries)
+                ),
             ]
         )
         # A refused connection has no request. If a connection ends, its end and its request name the same client.

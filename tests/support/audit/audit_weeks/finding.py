@@ -23,7 +23,8 @@ _REQUESTS: Final = (
 )
 _STORMS: Final = """
     SELECT cluster_id, listener, epoch_us(started) AS started_us, epoch_us(ended) AS ended_us, source_ip,
-        source_principal, source_client_id, source_software, limit_met, source_attempts
+        source_principal, source_client_id, source_software, listener_rate, limit_quota, limited, refused,
+        source_attempts
     FROM storms
 """
 _NEVER_USED: Final = "SELECT cluster_id, topic FROM idle_topics WHERE last_produced IS NULL AND last_fetched IS NULL"
@@ -67,8 +68,11 @@ def _storms(truth: Truth, ask: Ask) -> Iterator[str]:
             storm.principal,
             storm.client_id,
             storm.software,
+            storm.listener_rate,
             storm.limit,
-            storm.accepted + storm.limited + storm.refused,
+            storm.limited,
+            storm.refused,
+            storm.accepted + storm.refused,
         )
         for storm in truth.storms
     }

@@ -11,7 +11,7 @@ from audit_pipeline.spool.segment import Footer, SegmentFile, folder_of, packed,
 from audit_pipeline.spool.tables import arrow_schema
 from tests.support.audit.audit_weeks.cast import APIS, ENDINGS, Cast, Rows
 from tests.support.audit.audit_weeks.changing import changes
-from tests.support.audit.audit_weeks.connections import ACCEPTED, EVENTS, LIMITED, REASONS
+from tests.support.audit.audit_weeks.connections import ACCEPTED, EVENTS, LIMITED, LIMITS, REASONS
 from tests.support.audit.audit_weeks.other_tables import INTERVAL_US, intervals, is_added_up
 from tests.support.audit.audit_weeks.requests import NO_ACKS, Requests
 
@@ -189,6 +189,11 @@ def _connection(rows: Rows, cast: Cast, seq: Numbers) -> Columns:
         "client_port": pa.array(1_024 + rows["connection"] % 60_000, pa.int32()),
         "event": pa.array(EVENTS).take(pa.array(event)),
         "reason": pa.array([*REASONS, None], pa.string()).take(pa.array(rows["reason"] % (len(REASONS) + 1))),
+        "listener_rate": _known(rows["listener_rate"], pa.int64()),
+        **{
+            name: pa.array([*values, None], kind).take(pa.array(rows["reason"] % (len(REASONS) + 1)))
+            for name, (values, kind) in LIMITS.items()
+        },
         "held_us": pa.array(np.full(len(seq), _NEARLY_A_SECOND_US), mask=event != LIMITED),
         "duration_us": pa.array(np.full(len(seq), _NEARLY_A_SECOND_US), mask=~closed),
         "requests": pa.array(np.ones(len(seq), np.int64), mask=~closed),

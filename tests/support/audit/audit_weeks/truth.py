@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class StormTruth(NamedTuple):
-    """One client that connected again and again.
+    """An episode of one client that connected again and again, while its listener had one rate.
 
-    Times are in microseconds; `ended` is the end of its last ten seconds.
+    Times are in microseconds, of the first and the last event. `limit` is the ConnectionQuota that held most.
     """
 
     cluster_id: str
@@ -20,6 +20,7 @@ class StormTruth(NamedTuple):
     principal: str
     client_id: str
     software: str
+    listener_rate: int
     limit: str
     accepted: int
     limited: int

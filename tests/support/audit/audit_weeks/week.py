@@ -17,7 +17,7 @@ import numpy as np
 from audit_pipeline.results.settings import Mirror
 from audit_pipeline.spool.segment import Footer, SegmentFile
 from tests.support.audit.audit_weeks.cast import FETCH, MIRRORED, PRODUCE, STORMY, Cast, make_cast
-from tests.support.audit.audit_weeks.connections import RATE, REASONS, Storm, connection_ids, usual
+from tests.support.audit.audit_weeks.connections import LIMITS, RATE, Storm, connection_ids, usual
 from tests.support.audit.audit_weeks.mirroring import BUCKET_US, Records, batches, records_of
 from tests.support.audit.audit_weeks.other_tables import HOUR_US, full_hours, inventory
 from tests.support.audit.audit_weeks.requests import (
@@ -169,7 +169,7 @@ def landed(week: Week, truth: Truth) -> Iterator[Landed]:
         casts.append(make_cast(rng, week.principals, week.topics, week.brokers, prefix))
         truth.never_used[cluster_id(cluster)] = [each.name for each in casts[-1].topics if each.use == "never"]
     made = _Made(week, truth, casts, _storms(week))
-    truth.storms += [_storm_truth(storm, casts[storm.cluster]) for storm in made.storms]
+    truth.storms += [truth for storm in made.storms for truth in _storm_truths(storm, casts[storm.cluster])]
     plan = Plan(week.spoils, week.days * week.segments, week.clusters, week.brokers)
     held: dict[tuple[int, int], list[SegmentFile]] = {}
     for number in range(week.days * week.segments):
@@ -202,22 +202,26 @@ def _storms(week: Week) -> list[Storm]:
     return found
 
 
-def _storm_truth(storm: Storm, cast: Cast) -> StormTruth:
+def _storm_truths(storm: Storm, cast: Cast) -> Iterator[StormTruth]:
     who = cast.clients[STORMY]
-    counts = [storm.bins * each for each in (storm.accepted, storm.limited, storm.refused)]
-    return StormTruth(
-        cluster_id(storm.cluster),
-        storm.broker,
-        who.listener,
-        storm.started_us,
-        storm.ended_us,
-        who.client_ip,
-        who.principal,
-        str(who.client_id),
-        f"{who.software_name} {who.software_version}",
-        REASONS[RATE],
-        *counts,
-    )
+    for rate, accepted, limited, refused in storm.episodes():
+        all_us = np.concatenate([accepted, limited, refused])
+        yield StormTruth(
+            cluster_id(storm.cluster),
+            storm.broker,
+            who.listener,
+            int(all_us.min()),
+            int(all_us.max()),
+            who.client_ip,
+            who.principal,
+            str(who.client_id),
+            f"{who.software_name} {who.software_version}",
+            rate,
+            str(LIMITS["limit_quota"][0][RATE]),
+            len(accepted),
+            len(limited),
+            len(refused),
+        )
 
 
 def _segment(

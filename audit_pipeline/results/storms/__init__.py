@@ -1,0 +1,1 @@
+"""Storms of connections: their seconds, their episodes, and what others felt. Pure."""
