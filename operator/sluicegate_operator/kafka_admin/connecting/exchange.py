@@ -23,7 +23,8 @@ class Exchange(Generic[Reply, Result]):
 
     `repeatable`: sending it twice has the same result as sending it once, so it is retried after a lost connection.
     `listed`: whether ApiVersions lists the API; an unlisted API is tried without knowing whether the broker serves it.
-    `keeps_answer`: whether the last reply is kept, so that an equal one is not decoded again (`kafka_admin.connecting.known_answers`).
+    `keeps_answer`: whether the last reply is kept, so that an equal one is not decoded again:
+    kafka_admin.connecting.known_answers.
     """
 
     request: RequestPayload
