@@ -38,6 +38,7 @@ from audit_pipeline.reading.published import (
 )
 from audit_pipeline.results.clean import of_days
 from audit_pipeline.results.frames import result_schema
+from audit_pipeline.results.measured import has_unknown_clients, with_clients
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.tables import Kind, result_tables
 from audit_pipeline.sources.catalogue import LOST
@@ -162,6 +163,8 @@ class _Build:
         for looks_left in reversed(range(_LOOKS_MAX)):
             try:
                 events = of_days(source.events(self._spark, days), days)
+                if has_unknown_clients(events.partition):
+                    events = with_clients(events)
                 self._write(facts(events, self._request.settings), days)
                 self._sure.update(days)
                 source.settle(days)
@@ -195,7 +198,7 @@ class _Build:
     def _build_daily(self, days: Sequence[date], noted: dict[str, dict[str, Any]]) -> None:
         if days:
             self._progress.step(f"results of {_shown(days)}", 0)
-            stored = {table: self._stored(table, days) for table in ("rollup", "inventory_hours")}
+            stored = {table: self._stored(table, days) for table in ("usage", "latency_hist", "inventory_hours")}
             self._write(daily_results(stored, self._request.settings), days)
             for day in days:
                 noted[day.isoformat()]["settings"] = results_mark(self._request.settings)
@@ -207,8 +210,8 @@ class _Build:
             log.warning("%d files were deleted before their days were built: quarantine lists them as lost", lost)
         stored = {name: self._stored(name) for name, table in result_tables().items() if table.kind is not Kind.WHOLE}
         # Whole results read it for storms only, and most days have none.
-        stored["rollup"] = self._stored(
-            "rollup", _around(self._files.get("storm_bins", {}), self._files.get("rollup", {}))
+        stored["latency_hist"] = self._stored(
+            "latency_hist", _around(self._files.get("storm_bins", {}), self._files.get("latency_hist", {}))
         )
         settled_us = self._request.settled_us
         holes = self._spark.createDataFrame(

@@ -9,31 +9,38 @@ from audit_pipeline.results.correctness import correctness
 from audit_pipeline.results.cost import cost
 from audit_pipeline.results.coverage import coverage
 from audit_pipeline.results.error_budget import error_budget
+from audit_pipeline.results.failures import failures
 from audit_pipeline.results.frames import EventFrames
 from audit_pipeline.results.heard_windows import heard_windows, registrations
 from audit_pipeline.results.idle_topics import idle_topics
 from audit_pipeline.results.inventory_hours import inventory_hours
 from audit_pipeline.results.latency import latency
+from audit_pipeline.results.latency_hist import latency_hist
+from audit_pipeline.results.minutes import minutes
 from audit_pipeline.results.mirror_buckets import mirror_buckets
 from audit_pipeline.results.objectives import objectives
-from audit_pipeline.results.rollup import rollup
+from audit_pipeline.results.replicas import replicas
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.storm_bins import storm_bins
 from audit_pipeline.results.storms import storm_sources, storms
 from audit_pipeline.results.topic_days import topic_days
 from audit_pipeline.results.traffic import traffic
+from audit_pipeline.results.usage import usage
 
 Frames = Mapping[str, DataFrame]
 """Frames by the name of the table."""
 
 
 def facts(events: EventFrames, settings: Settings) -> Frames:
-    """Return the facts of the events of some days."""
+    """Return the facts of the events of some days. Partitions tell their clients, see results.measured."""
     return {
-        "rollup": rollup(events),
+        "usage": usage(events),
+        "latency_hist": latency_hist(events),
+        "minutes": minutes(events),
         "heard_windows": heard_windows(events),
         "registrations": registrations(events.inventory),
         "inventory_hours": inventory_hours(events.inventory),
+        "replicas": replicas(events.inventory),
         "mirror_buckets": mirror_buckets(events.partition),
         "storm_bins": storm_bins(events.connection, events.request, settings.storms),
     }
@@ -41,13 +48,14 @@ def facts(events: EventFrames, settings: Settings) -> Frames:
 
 def daily_results(stored: Frames, settings: Settings) -> Frames:
     """Return the results of the facts of some days; `topic_days`, a fact too, is computed from another fact."""
-    of_requests = stored["rollup"]
+    used, timed = stored["usage"], stored["latency_hist"]
     return {
-        "topic_days": topic_days(of_requests),
-        "traffic": traffic(of_requests),
-        "latency": latency(of_requests),
-        "objectives": objectives(of_requests, settings.objectives),
-        "cost": cost(of_requests, stored["inventory_hours"], settings.prices),
+        "topic_days": topic_days(used),
+        "traffic": traffic(used),
+        "failures": failures(used),
+        "latency": latency(timed),
+        "objectives": objectives(timed, settings.objectives),
+        "cost": cost(used, stored["inventory_hours"], settings.prices),
     }
 
 
@@ -64,9 +72,9 @@ def whole_results(
         "coverage": covered,
         "completeness": complete,
         "quarantine": quarantine,
-        "storms": storms(stored["storm_bins"], stored["rollup"]),
+        "storms": storms(stored["storm_bins"], stored["latency_hist"]),
         "storm_sources": storm_sources(stored["storm_bins"]),
-        "idle_topics": idle_topics(stored["topic_days"], stored["inventory_hours"], covered, complete),
+        "idle_topics": idle_topics(stored["topic_days"], stored["replicas"], covered, complete),
         "correctness": correctness(stored["mirror_buckets"], settings.mirrors, complete),
         "error_budget": error_budget(stored["objectives"], settings.objectives),
     }

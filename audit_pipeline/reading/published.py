@@ -28,7 +28,7 @@ from audit_pipeline.spool.tables import schema_of
 from audit_pipeline.spool.targets import SUFFIX, Target
 
 MANIFEST = "_manifest.json"
-FORMAT = 2
+FORMAT = 3
 GRACE_S = 3600
 
 WHOLE = ""

@@ -32,8 +32,12 @@ def bucket_us(bucket: Column) -> Column:
 
 
 def merged(frame: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Merge rows of `rollup` to the histogram of each key, with a row for each bucket: `key`, bucket, requests."""
-    return frame.where(F.col("bucket").isNotNull()).groupBy(*key, "bucket").agg(F.sum("measured").alias("requests"))
+    """Merge rows of `latency_hist` to the histogram of each key, with a row for each bucket: `key`, bucket, requests.
+
+    The key may have columns that `frame` adds.
+    """
+    buckets = frame.select(*key, F.explode("latency").alias("bucket", "measured"))
+    return buckets.groupBy(*key, "bucket").agg(F.sum("measured").alias("requests"))
 
 
 def percentiles(buckets: DataFrame, key: Sequence[str], percents: Mapping[str, int]) -> DataFrame:

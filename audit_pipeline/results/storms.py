@@ -8,12 +8,11 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 from audit_pipeline.results.frames import CLIENT, as_table
 from audit_pipeline.results.histogram import merged, percentiles
 from audit_pipeline.results.storm_bins import sums
-from audit_pipeline.results.tables import BIN_S
+from audit_pipeline.results.tables import BIN_S, WINDOW_MINUTES
 from audit_pipeline.results.times import after, begun
 
 CALM_S: Final = 60
 """A longer calm ends a storm."""
-BEFORE_MINUTES: Final = 10
 
 _STORM: Final = ("cluster_id", "listener", "started")
 
@@ -23,15 +22,15 @@ def storm_sources(storm_bins: DataFrame) -> DataFrame:
     return as_table(clients, "storm_sources")
 
 
-def storms(storm_bins: DataFrame, rollup: DataFrame) -> DataFrame:
-    """Compute the storms. Only the minutes of storms are read from rollup."""
+def storms(storm_bins: DataFrame, latency_hist: DataFrame) -> DataFrame:
+    """Compute the storms. Only the windows of storms are read from latency_hist."""
     bins = _with_start(storm_bins)
     found = (
         _totals(bins)
         .join(_limits(bins), [*_STORM], how="left")
         .join(_sources(storm_sources(storm_bins)), [*_STORM], how="inner")
     )
-    return as_table(found.join(_others(found, rollup), [*_STORM], how="left"), "storms")
+    return as_table(found.join(_others(found, latency_hist), [*_STORM], how="left"), "storms")
 
 
 def _with_start(storm_bins: DataFrame) -> DataFrame:
@@ -91,27 +90,24 @@ def _null_last(name: str) -> tuple[Column, Column]:
     return F.col(name).isNull().alias(f"no_{name}"), F.col(name)
 
 
-def _others(found: DataFrame, rollup: DataFrame) -> DataFrame:
-    minute = begun(F.col("started"), 60)
-    before = (after(minute, -60 * BEFORE_MINUTES), after(minute, -60))
-    during = (minute, begun(F.timestamp_micros(F.unix_micros("ended") - 1), 60))
-    spans = F.array(_minutes("before", *before), _minutes("during", *during))
+def _others(found: DataFrame, latency_hist: DataFrame) -> DataFrame:
+    window_s = 60 * WINDOW_MINUTES
+    first = begun(F.col("started"), window_s)
+    before = (after(first, -window_s), after(first, -window_s))
+    during = (first, begun(F.timestamp_micros(F.unix_micros("ended") - 1), window_s))
     stormy = (
-        found.select(*_STORM, "source_ip", "source_client_id", F.inline(spans))
-        .withColumn("minute", F.explode("minutes"))
-        .withColumn("event_date", F.to_date("minute"))
+        found.select(
+            *_STORM, "source_client_id", F.inline(F.array(_windows("before", *before), _windows("during", *during)))
+        )
+        .withColumn("window_start", F.explode("windows"))
+        .withColumn("event_date", F.to_date("window_start"))
     )
-    is_data = (
-        F.col("topic").isNull()
-        & F.col("bucket").isNotNull()
-        & ~F.col("is_follower")
-        & F.col("api").isin("Produce", "Fetch")
+    is_data = F.col("topic").isNull() & F.col("api").isin("Produce", "Fetch")
+    timed = latency_hist.where(is_data).select("event_date", "cluster_id", "window_start", "client_id", "latency")
+    is_source = F.col("client_id").eqNullSafe(F.col("source_client_id"))
+    others = timed.join(F.broadcast(stormy), ["event_date", "cluster_id", "window_start"], how="inner").where(
+        ~is_source
     )
-    timed = rollup.where(is_data).select(
-        "event_date", "cluster_id", "minute", "client_ip", "client_id", "bucket", "measured"
-    )
-    is_source = (F.col("client_ip") == F.col("source_ip")) & F.col("client_id").eqNullSafe(F.col("source_client_id"))
-    others = timed.join(F.broadcast(stormy), ["event_date", "cluster_id", "minute"], how="inner").where(~is_source)
     key = (*_STORM, "phase")
     phases = percentiles(merged(others, key), key, {"p99_us": 99})
     return phases.groupBy(*_STORM).agg(
@@ -119,9 +115,9 @@ def _others(found: DataFrame, rollup: DataFrame) -> DataFrame:
     )
 
 
-def _minutes(phase: str, first: Column, last: Column) -> Column:
-    minutes = F.sequence(first, last, F.expr("interval 1 minute"))
-    return F.struct(F.lit(phase).alias("phase"), minutes.alias("minutes"))
+def _windows(phase: str, first: Column, last: Column) -> Column:
+    windows = F.sequence(first, last, F.expr(f"interval {WINDOW_MINUTES} minutes"))
+    return F.struct(F.lit(phase).alias("phase"), windows.alias("windows"))
 
 
 def _held() -> Column:

@@ -15,6 +15,10 @@ _SPOOL = contract().spool
 _TABLES = contract().tables
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ACKS, _NO_REFUSAL, _NONE = -128, 255, -1
+_SEPARATE = ("connection_id", "client_port")
+
+_FETCH = 1
+_PARTITIONS_CLIENT = (*(name for name in _SPOOL["client_fields"] if name not in _SEPARATE), "replica_id")
 
 Event = dict[str, Any]
 
@@ -102,6 +106,8 @@ def _partition(block: EventBlock, row: Mapping[str, Any], request: Event) -> Eve
         **{name: _known(row[name]) for name in ("records", "base_offset", "last_offset")},
         **{name: _producers_time(row[name]) for name in ("base_ts", "max_ts")},
         "error_code": row["error_code"],
+        **{name: request[name] for name in _PARTITIONS_CLIENT},
+        "service_us": request["handler_us"] if request["api_key"] == _FETCH else request["total_us"],
     }
 
 
