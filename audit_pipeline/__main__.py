@@ -12,7 +12,14 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from audit_pipeline.commands import commands, commands_build, commands_follow, commands_package, commands_topic
+from audit_pipeline.commands import (
+    commands,
+    commands_build,
+    commands_follow,
+    commands_package,
+    commands_results,
+    commands_topic,
+)
 from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
 
@@ -80,6 +87,7 @@ def parser() -> argparse.ArgumentParser:
     _add_report(found)
     _add_tail(found)
     commands_build.add_build(found)
+    commands_results.add_results(found)
     commands_follow.add_follow(found)
     commands_package.add_package(found)
     return made

@@ -26,8 +26,11 @@ def failures(usage: DataFrame) -> DataFrame:
 
     Rows of requests are left out where rows of topics have the same error.
     """
-    failed = usage.where(F.col("errors") > 0).withColumn(
-        "error", F.coalesce(error_name(F.col("error_code"), F.col("ending")), F.lit(UNKNOWN))
+    failed = usage.where(F.col("errors") > 0).withColumns(
+        {
+            "error": F.coalesce(error_name(F.col("error_code"), F.col("ending")), F.lit(UNKNOWN)),
+            "error_code": F.when(F.col("error_code") != 0, F.col("error_code")),
+        }
     )
     added = failed.groupBy(*_OF_CLIENT, "error_code", "topic").agg(F.sum("errors").alias("failures"))
     of_topics = added.where(F.col("topic").isNotNull())

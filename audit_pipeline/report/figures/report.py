@@ -8,6 +8,7 @@ from audit_pipeline.report.asking import PublishedTables
 from audit_pipeline.report.figures.changes import Changes, changes
 from audit_pipeline.report.figures.completeness import Completeness, completeness
 from audit_pipeline.report.figures.cost import Cost, cost
+from audit_pipeline.report.figures.failures import Failures, failures
 from audit_pipeline.report.figures.idle import IdleTopics, idle_topics
 from audit_pipeline.report.figures.latency import Latency, latency
 from audit_pipeline.report.figures.mirrors import Mirrors, mirrors
@@ -15,9 +16,10 @@ from audit_pipeline.report.figures.objectives import Objectives, objectives
 from audit_pipeline.report.figures.scope import Cluster, Scope, scope_of
 from audit_pipeline.report.figures.storms import Storms, storms
 from audit_pipeline.report.figures.traffic import Traffic, traffic
+from audit_pipeline.report.figures.usage import Usage, usage
 from audit_pipeline.report.window import Windows
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Subjects:
     completeness: Completeness
     changes: Changes | None
     storms: Storms
+    usage: Usage
+    failures: Failures
     traffic: Traffic
     latency: Latency
     objectives: Objectives
@@ -61,6 +65,8 @@ def _subjects(scope: Scope) -> Subjects:
         completeness=completeness(scope),
         changes=changes(scope),
         storms=storms(scope),
+        usage=usage(scope),
+        failures=failures(scope),
         traffic=traffic(scope),
         latency=latency(scope),
         objectives=objectives(scope),

@@ -36,7 +36,8 @@ TRAFFIC: Final = """
 FAILURES: Final = """
     WITH
     failed AS (
-        SELECT event_date, window_start, cluster_id, api, principal, client_id, is_follower, topic, error_code,
+        SELECT event_date, window_start, cluster_id, api, principal, client_id, is_follower, topic,
+            nullif(error_code, 0) AS error_code,
             CASE WHEN error_code <> 0 THEN coalesce(n.name, 'error ' || error_code)
                 WHEN ending <> 'answered' THEN ending ELSE '(unknown)' END AS error,
             errors

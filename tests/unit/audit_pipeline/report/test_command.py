@@ -57,8 +57,8 @@ def test_invalid_arguments_are_reported(
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (None, "names files that are missing or empty (1), such as rollup/event_date=2026-11-22/"),
-        (b"", "names files that are missing or empty (1), such as rollup/event_date=2026-11-22/"),
+        (None, "names files that are missing or empty (1), such as usage/event_date=2026-11-22/"),
+        (b"", "names files that are missing or empty (1), such as usage/event_date=2026-11-22/"),
         (b"PAR1 torn", "of the results is damaged"),
     ],
 )
@@ -66,7 +66,7 @@ def test_a_file_of_the_results_that_is_missing_or_damaged_is_told_with_what_to_d
     tmp_path: Path, content: bytes | None, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     publish_rows(tmp_path / "results", minutes_of_a_demo())
-    (file,) = (tmp_path / "results" / "rollup").rglob("*.parquet")
+    (file,) = (tmp_path / "results" / "usage").rglob("*.parquet")
     file.unlink()
     if content is not None:
         file.write_bytes(content)

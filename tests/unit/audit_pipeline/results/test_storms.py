@@ -43,24 +43,23 @@ BINS = [
 FIRST, MEANWHILE, SECOND, MIDNIGHT = f"{DAY} 10:00:00", f"{DAY} 10:00:30", f"{DAY} 10:02:40", f"{DAY} 23:59:50"
 
 
-def took(time: str, ip: str, client_id: str | None, latency: dict[int, int], **more: object) -> dict[str, object]:
-    minute = time if " " in time else f"{DAY} {time}"
-    row = {"event_date": minute[:10], "minute": minute, "cluster_id": "c1", "api": "Produce", "latency": latency}
-    return {**row, "client_ip": ip, "client_id": client_id, **more}
+def took(time: str, client_id: str | None, latency: dict[int, int], **more: object) -> dict[str, object]:
+    start = time if " " in time else f"{DAY} {time}"
+    row = {"event_date": start[:10], "window_start": start, "cluster_id": "c1", "api": "Produce", "latency": latency}
+    return {**row, "client_id": client_id, **more}
 
 
-ROLLUP = [
-    took("09:49:00", "10.0.0.1", "x", {800: 1}),
-    took("09:50:00", "10.0.0.1", "x", {10: 98, 20: 1}),
-    took("09:59:00", "10.0.0.1", None, {30: 1}, api="Fetch"),
-    took("09:59:00", "10.0.0.9", "app", {900: 100}),  # the source of the first storm, but not of the others
-    took("10:00:00", "10.0.0.10", "another", {100: 1}),
-    took("10:01:00", "10.0.0.9", None, {110: 1}),
-    took("10:01:00", "10.0.0.9", "app", {900: 1}, topic="orders"),
-    took("10:01:00", "10.0.0.9", "app", {900: 1}, api="Metadata"),
-    took("10:01:00", "10.0.0.9", "app", {900: 1}, is_follower=True),
-    took("10:01:00", "10.0.0.9", "app", {900: 1}, cluster_id="c2"),
-    took(f"{NEXT} 00:00:00", "10.0.0.1", "x", {50: 1}, cluster_id="c2"),
+LATENCY = [
+    took("09:40:00", "x", {800: 1}),
+    took("09:50:00", "x", {10: 98, 20: 1}),
+    took("09:50:00", None, {30: 1}, api="Fetch"),
+    took("09:50:00", "app", {900: 100}),  # the source of the first storm, but not of the others
+    took("10:00:00", "another", {100: 1}),
+    took("10:00:00", None, {110: 1}),
+    took("10:00:00", None, {900: 1}, topic="orders"),
+    took("10:00:00", "app", {900: 1}, api="Metadata"),
+    took("10:00:00", "app", {900: 1}, cluster_id="c2"),
+    took(f"{NEXT} 00:00:00", "x", {50: 1}, cluster_id="c2"),
 ]
 
 
@@ -72,13 +71,13 @@ def test_storms_have_their_source_and_their_effect_on_others(spark: SparkSession
         ("c1", "EXTERNAL", FIRST, f"{DAY} 10:01:30", 669, 30, 30, 459, 429, "ip",
          "10.0.0.9", "User:a", "app", "java 3", 400, at[20], at[110]),
         ("c1", "EXTERNAL", SECOND, f"{DAY} 10:02:50", 12, 0, 0, 12, None, None,
-         "10.0.0.11", "User:c", None, None, 6, at[900], None),
+         "10.0.0.11", "User:c", None, None, 6, at[900], at[100]),
         ("c1", "INTERNAL", MEANWHILE, f"{DAY} 10:00:40", 6, 0, 0, 6, None, None,
          "10.0.0.2", "User:c", "first", None, 6, at[900], at[100]),
         ("c2", "EXTERNAL", MIDNIGHT, f"{NEXT} 00:00:10", 3, 0, 41, 40, 3, "max",
          "10.0.0.9", "User:d", None, None, 44, None, at[50]),
     )  # fmt: skip
-    found = storms(facts(spark, "storm_bins", *BINS), facts(spark, "rollup", *ROLLUP))
+    found = storms(facts(spark, "storm_bins", *BINS), facts(spark, "latency_hist", *LATENCY))
     assertDataFrameEqual(found, expected)
 
 
@@ -100,6 +99,8 @@ def test_storm_sources_lists_the_clients_of_each_storm(spark: SparkSession) -> N
     assertDataFrameEqual(storm_sources(facts(spark, "storm_bins", *BINS)), expected)
 
 
-def test_without_a_storm_no_rollup_is_looked_at(spark: SparkSession) -> None:
-    unread = [F.raise_error(F.lit("read")).cast(field.dataType).alias(field.name) for field in result_schema("rollup")]
+def test_without_a_storm_no_histogram_is_looked_at(spark: SparkSession) -> None:
+    unread = [
+        F.raise_error(F.lit("read")).cast(field.dataType).alias(field.name) for field in result_schema("latency_hist")
+    ]
     assert storms(facts(spark, "storm_bins"), spark.range(1).select(*unread)).collect() == []
