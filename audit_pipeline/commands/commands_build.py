@@ -105,11 +105,11 @@ def build_results(given: argparse.Namespace, _: Event, now_us: Callable[[], int]
 def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None]:
     """Return what is published, and a message if the source is empty now but was not before."""
     # Only the commands that need Spark load it.
-    from audit_pipeline.jobs.build import BuildRequest, build  # noqa: PLC0415
+    from audit_pipeline.jobs.build import BuildRequest, build, build_without_spark  # noqa: PLC0415
     from audit_pipeline.jobs.progress import Progress  # noqa: PLC0415
     from audit_pipeline.jobs.session import spark_session  # noqa: PLC0415
     from audit_pipeline.sources.connector import connector_config  # noqa: PLC0415
-    from audit_pipeline.sources.named import named_source  # noqa: PLC0415
+    from audit_pipeline.sources.named import landed_source, named_source  # noqa: PLC0415
 
     settings = Settings(
         None if given.prices is None else read_prices(_text_of(given.prices, "--prices")),
@@ -137,9 +137,18 @@ def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None
     progress = Progress(monotonic, known.get("rows_per_s"), known.get("beside_s"))
     config = connector_config() if is_topic(given.source[0]) else None
     gone: list[str] = []
+    landed = None
+    if former is not None and not is_topic(given.source[0]):
+        landed = landed_source(given.source, former.state(target), now_us)
+        again = None if landed.is_empty else build_without_spark(request, landed, former)
+        if again is not None:
+            return again, None
 
     def source(remembered: bytes | None) -> "EventSource":
-        found = named_source(spark, given.source, remembered, now_us, client)
+        # Another build may have published meanwhile.
+        is_current = landed is not None and former is not None and remembered == former.state(target)
+        found = landed if is_current else named_source(spark, given.source, remembered, now_us, client)
+        assert found is not None
         if problem := nothing_in(found, given.source, is_first=former is None):
             gone.append(problem)
         return found

@@ -26,6 +26,7 @@ from audit_pipeline.jobs.computing import Frames, daily_results, facts, whole_re
 from audit_pipeline.jobs.days import AskedDays, days_to_build, days_to_compute, note_of, results_mark
 from audit_pipeline.jobs.progress import Progress
 from audit_pipeline.jobs.store import prepare, write_table
+from audit_pipeline.jobs.unchanged import MADE_FROM, made_from, published_again, without_dropped
 from audit_pipeline.reading.published import (
     OBJECTIVES,
     STATE_TABLE,
@@ -42,6 +43,7 @@ from audit_pipeline.results.measured import has_unknown_clients, with_clients
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.tables import Kind, result_tables
 from audit_pipeline.sources.catalogue import LOST
+from audit_pipeline.sources.landed import LandedSegments
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
 from audit_pipeline.sources.source import EventSource
 from audit_pipeline.spool.targets import Target, open_target
@@ -75,6 +77,14 @@ class BuildRequest:
         """
         return self.now_us - 2 * self.segment_ms * 1000
 
+    @property
+    def asked(self) -> AskedDays:
+        oldest = None
+        if self.retention_days is not None:
+            today = datetime.fromtimestamp(self.now_us / 1_000_000, UTC).date()
+            oldest = today - timedelta(days=self.retention_days)
+        return AskedDays(self.first, self.last, oldest)
+
 
 MakeSource = Callable[[bytes | None], EventSource]
 """Creates the source from the state that the last scan has stored."""
@@ -105,6 +115,20 @@ def build(spark: SparkSession, request: BuildRequest, make_source: MakeSource, p
             raise
 
 
+def build_without_spark(request: BuildRequest, source: LandedSegments, former: Manifest) -> Manifest | None:
+    """Publish the former results again if nothing has changed; None if there is something to compute, or who computes.
+
+    Raises OSError if a place is full or does not answer.
+    """
+    target = open_target(request.results)
+    with target.upkeep() as is_alone:
+        if not is_alone:
+            return None
+        return published_again(
+            target, former, source, request.settings, request.asked, request.now_us, request.settled_us
+        )
+
+
 class _Build:
     def __init__(self, spark: SparkSession, request: BuildRequest, target: Target, progress: Progress) -> None:
         prepare(spark, target)
@@ -116,6 +140,7 @@ class _Build:
         self._version = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         self._files: dict[str, dict[str, tuple[str, ...]]] = {}
         self._rows: dict[str, int] = {}
+        self._made_from = ""
         self._sure: set[date] = set()
         """Days that include everything that the last scan has found."""
         self._left_alone: set[date] = set()
@@ -128,7 +153,7 @@ class _Build:
         source = make_source(former.state(self._target) if former else None)
         pending = {date.fromisoformat(day) for day in former.pending} if former else set()
         noted = {day: dict(told) for day, told in former.days.items()} if former else {}
-        settings, asked = self._request.settings, self._asked()
+        settings, asked = self._request.settings, self._request.asked
         days = days_to_build(source.touched | pending, source.lost, noted, asked, settings)
         self._build_days(source, days)
         for day in [day for day in days if day not in self._left_alone]:
@@ -140,14 +165,6 @@ class _Build:
         # Including days beyond the retention: it may become longer.
         left = (source.touched | pending | dropped) - self._sure
         return self._publish(former, source, noted, [day.isoformat() for day in sorted(left)])
-
-    def _asked(self) -> AskedDays:
-        request = self._request
-        oldest = None
-        if request.retention_days is not None:
-            today = datetime.fromtimestamp(request.now_us / 1_000_000, UTC).date()
-            oldest = today - timedelta(days=request.retention_days)
-        return AskedDays(request.first, request.last, oldest)
 
     def _build_days(self, source: EventSource, days: Sequence[date]) -> None:
         """Build the facts of these days."""
@@ -205,7 +222,7 @@ class _Build:
 
     def _build_whole(self, source: EventSource, asked: AskedDays) -> None:
         self._progress.step("results of all days", 0)
-        wrong = [each for each in source.set_aside if not (each.reason == LOST and asked.drops(each.event_date))]
+        wrong = without_dropped(source.set_aside, asked)
         if lost := len({each.path for each in wrong if each.reason == LOST}):
             log.warning("%d files were deleted before their days were built: quarantine lists them as lost", lost)
         stored = {name: self._stored(name) for name, table in result_tables().items() if table.kind is not Kind.WHOLE}
@@ -214,8 +231,10 @@ class _Build:
             "latency_hist", _around(self._files.get("storm_bins", {}), self._files.get("latency_hist", {}))
         )
         settled_us = self._request.settled_us
+        found_holes = source.holes(settled_us)
+        self._made_from = made_from(self._request.settings, found_holes, wrong)
         holes = self._spark.createDataFrame(
-            [tuple(hole) for hole in source.holes(settled_us)],
+            [tuple(hole) for hole in found_holes],
             "at_us bigint, cluster_id string, broker_id int, holes bigint, open_since_us bigint",
         )
         apart = self._spark.createDataFrame([tuple(each) for each in wrong], result_schema("quarantine"))
@@ -271,6 +290,7 @@ class _Build:
                     "rows_per_s": self._progress.rows_per_s,
                     "beside_s": self._progress.beside_s,
                     **self._counted(),
+                    MADE_FROM: self._made_from,
                     OBJECTIVES: [objective.name for objective in self._request.settings.objectives],
                 },
             ),

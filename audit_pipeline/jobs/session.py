@@ -24,8 +24,6 @@ _ALWAYS: Final = {
     "spark.sql.parquet.compression.codec": "zstd",
     # By default times have 96 bits, which other readers do not support.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # By default more than 128 groups that collect lists are sorted instead of hashed.
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     # Days are small: a file and a task for each core and day would cost more than their content.
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",

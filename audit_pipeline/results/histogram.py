@@ -6,6 +6,7 @@ to a power of 1.04 that the last digit of a logarithm would matter.
 
 from collections.abc import Mapping, Sequence
 from math import floor, log
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
@@ -31,35 +32,46 @@ def bucket_us(bucket: Column) -> Column:
     return F.get(ends, known)
 
 
-def merged(frame: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Merge rows of `latency_hist` to the histogram of each key, with a row for each bucket: `key`, bucket, requests.
-
-    The key may have columns that `frame` adds.
-    """
-    buckets = frame.select(*key, F.explode("latency").alias("bucket", "measured"))
-    return buckets.groupBy(*key, "bucket").agg(F.sum("measured").alias("requests"))
-
-
-def percentiles(buckets: DataFrame, key: Sequence[str], percents: Mapping[str, int]) -> DataFrame:
+def percentiles(histograms: DataFrame, key: Sequence[str], percents: Mapping[str, int]) -> DataFrame:
     """Return the percentiles of merged histograms: `key`, requests, and a column (us) for each of `percents`.
 
-    A percentile is the end of the first bucket at which the cumulative share of requests reaches the percentage.
+    `histograms` have the column latency, such as rows of latency_hist with the columns of the key. A percentile is the
+    end of the first bucket at which the cumulative share of requests reaches the percentage.
     """
-    ordered = F.array_sort(F.collect_list(F.struct("bucket", "requests")))
-    grouped = buckets.where(F.col("requests") > 0).groupBy(*key)
-    asked = grouped.agg(F.sum("requests").alias("requests"), ordered.alias("ordered"))
-    return asked.select(
+    packed = histograms.select(*key, F.transform(F.map_entries("latency"), _packed).alias("packed"))
+    grouped = packed.where(F.size("packed") > 0).groupBy(*key).agg(F.flatten(F.collect_list("packed")).alias("all"))
+    # Buckets that occur several times need no merging: their requests are neighbours.
+    ordered = grouped.select(*key, F.sort_array("all").alias("ordered"))
+    counted = ordered.withColumn("requests", _added("ordered")).where(F.col("requests") > 0)
+    return counted.select(
         *key, "requests", *(bucket_us(_percentile(percent)).alias(name) for name, percent in percents.items())
     )
 
 
+_BITS: Final = 44
+"""A bucket and its requests are one number, whose lower bits are the requests: numbers are sorted in place."""
+_REQUESTS: Final = 2**_BITS
+
+
+def _packed(entry: Column) -> Column:
+    bucket = F.greatest(entry["key"].cast("bigint"), F.lit(0))
+    return bucket * _REQUESTS + F.least(entry["value"], F.lit(_REQUESTS - 1))
+
+
+def _requests(packed: Column) -> Column:
+    return F.pmod(packed, F.lit(_REQUESTS))
+
+
+def _added(packed: str) -> Column:
+    return F.aggregate(packed, F.lit(0).cast("bigint"), lambda seen, each: seen + _requests(each))
+
+
 def _percentile(percent: int) -> Column:
+    """Return the bucket: below zero the requests that are still to come, then the bucket at which they are reached."""
     rank = F.expr(f"(requests * {percent} + 99) div 100")
 
-    def step(state: Column, entry: Column) -> Column:
-        seen = state["seen"] + entry["requests"]
-        found = F.coalesce(state["found"], F.when(seen >= rank, entry["bucket"]))
-        return F.struct(seen.alias("seen"), found.alias("found"))
+    def step(left: Column, each: Column) -> Column:
+        # What is left is negative. The first number that is not negative is found, and stays.
+        return F.when(left >= 0, left).when(left + _requests(each) >= 0, each).otherwise(left + _requests(each))
 
-    nothing = F.struct(F.lit(0).cast("bigint").alias("seen"), F.lit(None).cast("smallint").alias("found"))
-    return F.aggregate("ordered", nothing, step, lambda state: state["found"])
+    return F.shiftright(F.aggregate("ordered", -rank, step), _BITS).cast("int")

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
 from audit_pipeline.results.frames import CLIENT, as_table
-from audit_pipeline.results.histogram import merged, percentiles
+from audit_pipeline.results.histogram import percentiles
 from audit_pipeline.results.storm_bins import sums
 from audit_pipeline.results.tables import BIN_S, WINDOW_MINUTES
 from audit_pipeline.results.times import after, begun
@@ -109,7 +109,7 @@ def _others(found: DataFrame, latency_hist: DataFrame) -> DataFrame:
         ~is_source
     )
     key = (*_STORM, "phase")
-    phases = percentiles(merged(others, key), key, {"p99_us": 99})
+    phases = percentiles(others, key, {"p99_us": 99})
     return phases.groupBy(*_STORM).agg(
         *(F.max(F.when(F.col("phase") == p, F.col("p99_us"))).alias(f"others_p99_{p}_us") for p in ("before", "during"))
     )

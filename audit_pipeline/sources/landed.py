@@ -41,6 +41,11 @@ class LandedSegments(SegmentListing):
         """Whether there is nothing, not even the record that retention leaves when it deletes everything."""
         return super().is_empty and not any(map(expired, self._targets.values()))
 
+    @property
+    def newest_us(self) -> int:
+        """The time at which the newest segment ended; 0 without any."""
+        return max((entry.closed_us for entry in self.found.entries), default=0)
+
     def holes(self, settled_us: int) -> Sequence[Hole]:
         deleted: dict[tuple[str, int, str], int] = {}
         for target in self._targets.values():

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from audit_pipeline.report.figures.scope import Cluster, Scope
 from audit_pipeline.report.window import SECOND_US, Span
+from audit_pipeline.results.tables import OWN_CLIENTS
 
 CLUSTERS_MAX = 4
 """Number of clusters with a plot; those with most events first."""
@@ -29,6 +30,7 @@ _RANKED = f"""
 SELECT name, cluster_id, sum(requests)::BIGINT AS requests, sum(errors)::BIGINT AS errors,
   sum({{in_bytes}})::BIGINT AS in_bytes, sum({{out_bytes}})::BIGINT AS out_bytes
 FROM traffic WHERE {_WITHIN} AND dimension = $dimension AND NOT is_follower
+  AND NOT (dimension = 'client_id' AND starts_with(name, '{OWN_CLIENTS}'))
 GROUP BY ALL
 """
 

@@ -67,7 +67,6 @@ LATENCY: Final = """
     chosen AS (
         SELECT *, 'api' AS dimension, '' AS name FROM rows_of_all WHERE topic IS NULL
         UNION ALL SELECT *, 'principal', principal FROM rows_of_all WHERE topic IS NULL
-        UNION ALL SELECT *, 'client_id', coalesce(client_id, '(none)') FROM rows_of_all WHERE topic IS NULL
         UNION ALL SELECT *, 'topic', topic FROM rows_of_all WHERE topic IS NOT NULL
     ),
     buckets AS (

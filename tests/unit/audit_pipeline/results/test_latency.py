@@ -8,7 +8,7 @@ from tests.support.audit.spark_frames import facts, results
 DAY = "2026-11-20"
 
 
-def test_percentiles_of_windows_by_api_principal_client_and_topic(spark: SparkSession) -> None:
+def test_percentiles_of_windows_by_api_principal_and_topic(spark: SparkSession) -> None:
     ten, ten_past = f"{DAY} 10:00:00", f"{DAY} 10:10:00"
     of_a = {"cluster_id": "c1", "api": "Produce", "principal": "User:a", "window_start": ten}
     of_b = {**of_a, "principal": "User:b"}
@@ -30,11 +30,8 @@ def test_percentiles_of_windows_by_api_principal_client_and_topic(spark: SparkSe
         (DAY, ten, "c1", "Produce", "api", "", 101, at[250], at[250], at[250]),
         (DAY, ten, "c1", "Produce", "principal", "User:a", 100, at[200], at[250], at[250]),
         (DAY, ten, "c1", "Produce", "principal", "User:b", 1, at[400], at[400], at[400]),
-        (DAY, ten, "c1", "Produce", "client_id", "(none)", 49, at[0], at[0], at[200]),
-        (DAY, ten, "c1", "Produce", "client_id", "shop", 52, at[250], at[250], at[400]),
         (DAY, ten, "c1", "Produce", "topic", "orders", 4, at[400], at[400], at[400]),
         (DAY, ten_past, "c1", "Produce", "api", "", 1, at[300], at[300], at[300]),
         (DAY, ten_past, "c1", "Produce", "principal", "User:a", 1, at[300], at[300], at[300]),
-        (DAY, ten_past, "c1", "Produce", "client_id", "(none)", 1, at[300], at[300], at[300]),
     )
     assertDataFrameEqual(latency(histograms), expected)

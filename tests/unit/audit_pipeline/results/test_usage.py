@@ -111,7 +111,7 @@ def test_histograms_of_requests_by_client_and_of_partitions_by_topic(found: Even
         (f"{row['window_start']:%H:%M}", row["api"], row["client_id"], row["topic"]): (
             row["requests"],
             row["errors"],
-            list(row["latency"].items()),
+            row["latency"],
         )
         for row in latency_hist(found).collect()
     }
