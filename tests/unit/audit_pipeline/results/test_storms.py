@@ -73,7 +73,7 @@ def test_storms_have_their_source_and_their_effect_on_others(spark: SparkSession
         ("c1", "EXTERNAL", SECOND, f"{DAY} 10:02:50", 12, 0, 0, 12, None, None,
          "10.0.0.11", "User:c", None, None, 6, at[900], at[100]),
         ("c1", "INTERNAL", MEANWHILE, f"{DAY} 10:00:40", 6, 0, 0, 6, None, None,
-         "10.0.0.2", "User:c", "first", None, 6, at[900], at[100]),
+         "10.0.0.2", "User:c", "first", None, 6, at[900], at[110]),
         ("c2", "EXTERNAL", MIDNIGHT, f"{NEXT} 00:00:10", 3, 0, 41, 40, 3, "max",
          "10.0.0.9", "User:d", None, None, 44, None, at[50]),
     )  # fmt: skip
