@@ -1,5 +1,6 @@
 "use strict";
-// Sorts and filters tables, and switches the colour scheme. The page can be read without it.
+// Sorts and filters tables, shows the values of a plot at the pointer, and switches the colour scheme.
+// The page can be read without it.
 {
   const root = document.documentElement;
   const wanted = matchMedia("(prefers-color-scheme: dark)");
@@ -26,6 +27,35 @@
   };
   for (const head of document.querySelectorAll("table[id] thead th")) {
     head.firstElementChild.addEventListener("click", () => sort(head.closest("table"), head.cellIndex, head));
+  }
+
+  for (const plot of document.querySelectorAll("figure.chart .plot")) {
+    const table = plot.parentElement.querySelector("table.numbers");
+    const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+    const rows = [...table.tBodies[0].rows].filter((row) => row.dataset.place);
+    const line = document.createElement("div");
+    const values = document.createElement("div");
+    line.className = "pointed";
+    values.className = "values";
+    line.hidden = values.hidden = true;
+    plot.append(line, values);
+    const distance = (row, share) => Math.abs(row.dataset.place - share);
+    plot.addEventListener("pointermove", (event) => {
+      const field = plot.querySelector(".field").getBoundingClientRect();
+      const share = (event.clientX - field.left) / field.width;
+      line.hidden = values.hidden = share < 0 || share > 1 || !rows.length;
+      if (line.hidden) return;
+      const row = rows.reduce((best, each) => (distance(each, share) < distance(best, share) ? each : best));
+      const cells = [...row.cells].map((cell, number) => `${heads[number]}: ${cell.textContent || "not known"}`);
+      values.textContent = cells.join("\n");
+      const left = field.left - plot.getBoundingClientRect().left + row.dataset.place * field.width;
+      line.style.left = `${left}px`;
+      // The values are beside the line, on the side that has more room.
+      const isRight = row.dataset.place < 0.5;
+      values.style.left = isRight ? `${left + 8}px` : "auto";
+      values.style.right = isRight ? "auto" : `${plot.clientWidth - left + 8}px`;
+    });
+    plot.addEventListener("pointerleave", () => { line.hidden = values.hidden = true; });
   }
 
   for (const form of document.querySelectorAll("form.filter")) {

@@ -19,6 +19,7 @@ from audit_pipeline.report.sections.objectives import objectives_section
 from audit_pipeline.report.sections.over_time import latency_section, traffic_section
 from audit_pipeline.report.sections.rankings import rankings_section
 from audit_pipeline.report.sections.storms import storms_section
+from audit_pipeline.report.sections.tiles import tiles
 from audit_pipeline.report.sections.usage import usage_section
 from audit_pipeline.report.words import moment_utc, span
 
@@ -59,7 +60,7 @@ def page(report: Report, answers: Sequence[Answer]) -> str:
     body = tag(
         "body",
         _header(report),
-        tag("main", glance(answers), _sections(report.subjects)),
+        tag("main", tiles(report.subjects), glance(answers), _sections(report.subjects)),
         _footer(report),
         tag("script", Markup(script)),
     )

@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.seam import Deciding
 from broker_runtime.groups.answers import Outbox
+from broker_runtime.groups.members_room import MembersRoom
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.metadata.image import MetadataImage
@@ -53,6 +54,11 @@ class GroupEnvironment(Protocol):
 
     @property
     def outbox(self) -> Outbox: ...
+
+    @property
+    def members_room(self) -> MembersRoom:
+        """The limit that all shards of the broker share."""
+        ...
 
     def now_ms(self) -> int:
         """Wall-clock time in milliseconds, for records."""

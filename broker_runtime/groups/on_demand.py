@@ -15,6 +15,7 @@ from broker_runtime.clock import Clock
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.replicated_log import LedPartition
 from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
+from broker_runtime.groups.members_room import MembersRoom
 from broker_runtime.groups.partition_leaders import PartitionLeaders
 from broker_runtime.groups.tally import Census, Tally
 from broker_runtime.metadata.image import MetadataImage
@@ -61,7 +62,8 @@ class GroupsOnDemand:
         self._problem = ""
         self._closed = False
         self._no_tally = Tally()
-        self.census = Census(self.states)
+        self._no_room = MembersRoom()
+        self.census = Census(self.states, self._room)
 
     def coordinator(self) -> "GroupCoordinatorService":
         """Return the service. The first call imports its module and creates it."""
@@ -118,6 +120,9 @@ class GroupsOnDemand:
         if self._service is None:
             return CoordinatorMetrics(len(self._led), 0, 0, 0, 0)
         return self._service.figures()
+
+    def _room(self) -> MembersRoom:
+        return self._no_room if self._service is None else self._service.members_room
 
     @property
     def tally(self) -> Tally:

@@ -23,6 +23,8 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
 from broker_runtime.groups.epoch_ends import EpochEnds
+from broker_runtime.groups.members_bytes import members_bytes
+from broker_runtime.groups.members_room import MembersRoom
 from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.groups.push.calls import Callers
 from broker_runtime.groups.push.group import PushGroup
@@ -72,6 +74,7 @@ class GroupCoordinatorService:
         self._clock = clock
         self._threads = ThreadPoolExecutor(_THREADS, "groups")
         self.tally = Tally()
+        self.members_room = MembersRoom(members_bytes)
         self.callers = Callers()
         self.ends = ends
         self._surroundings = ShardDependencies(
@@ -84,6 +87,7 @@ class GroupCoordinatorService:
             self.callers,
             DecidingTurns(),
             ends,
+            self.members_room,
         )
         self.terms: dict[int, Term] = {}
         """Terms by partition."""

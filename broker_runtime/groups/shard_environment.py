@@ -16,6 +16,7 @@ from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.groups.answers import Outbox
 from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.epoch_ends import EpochEnds
+from broker_runtime.groups.members_room import MembersRoom
 from broker_runtime.groups.push.calls import Call, Callers, HangUp
 from broker_runtime.groups.push.log_ends import Asked, Ends
 from broker_runtime.groups.records import GroupRecord
@@ -42,6 +43,7 @@ class ShardDependencies:
     callers: Callers
     turns: DecidingTurns
     ends: EpochEnds
+    members_room: MembersRoom
 
 
 class ShardEnds:
@@ -74,6 +76,7 @@ class ShardEnvironment:
         self.outbox = Outbox()
         self.image = surroundings.image
         self.ends = ShardEnds(surroundings.ends, self.timers)
+        self.members_room = surroundings.members_room
         self._surroundings = surroundings
         self._closed = False
 

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from broker_runtime.groups.kinds import GroupType
+from broker_runtime.groups.members_room import MembersRoom
 
 if TYPE_CHECKING:
     from broker_runtime.groups.state import GroupsState
@@ -77,9 +78,12 @@ Counts = Mapping[tuple[GroupType, str], int]
 class Census:
     """Owns the number of groups by type and state. Each count takes many iterations of the event loop."""
 
-    def __init__(self, states: "Callable[[], Iterable[GroupsState]]") -> None:
-        """`states` returns the states of all loaded partitions."""
+    def __init__(
+        self, states: "Callable[[], Iterable[GroupsState]]", room: Callable[[], MembersRoom] = MembersRoom
+    ) -> None:
+        """`states` returns the states of all loaded partitions, and `room` what is told the bytes of their members."""
         self._states = states
+        self._room = room
         self.groups: Counts = {}
 
     async def run(self) -> None:
@@ -90,10 +94,14 @@ class Census:
 
     async def count(self) -> None:
         found: Counter[tuple[GroupType, str]] = Counter()
+        room, size = self._room(), 0
+        room.begin_count()
         for state in list(self._states()):
             for number, group in enumerate(list(state.groups.values()), 1):
                 found[group.type, group.state_name] += 1
+                size += room.measure(group)
                 if number % _IN_A_ROW_MAX == 0:
                     await asyncio.sleep(0)
             await asyncio.sleep(0)
         self.groups = found
+        room.end_count(size)

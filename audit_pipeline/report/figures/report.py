@@ -13,6 +13,7 @@ from audit_pipeline.report.figures.idle import IdleTopics, idle_topics
 from audit_pipeline.report.figures.latency import Latency, latency
 from audit_pipeline.report.figures.mirrors import Mirrors, mirrors
 from audit_pipeline.report.figures.objectives import Objectives, objectives
+from audit_pipeline.report.figures.overall import Overall, overall
 from audit_pipeline.report.figures.scope import Cluster, Scope, scope_of
 from audit_pipeline.report.figures.storms import Storms, storms
 from audit_pipeline.report.figures.traffic import Traffic, traffic
@@ -28,6 +29,7 @@ class Subjects:
 
     clusters: tuple[Cluster, ...]
     windows: Windows
+    overall: Overall
     completeness: Completeness
     changes: Changes | None
     storms: Storms
@@ -62,6 +64,7 @@ def _subjects(scope: Scope) -> Subjects:
     return Subjects(
         clusters=scope.clusters,
         windows=scope.windows,
+        overall=overall(scope),
         completeness=completeness(scope),
         changes=changes(scope),
         storms=storms(scope),

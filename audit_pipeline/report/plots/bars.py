@@ -1,7 +1,7 @@
 """Stacked bars over time, with lines for other numbers. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from audit_pipeline.report.markup import Markup, tag
 from audit_pipeline.report.plots.frame import Key, Numbers, across, framed, up
@@ -60,7 +60,8 @@ def bar_plot(
     if legend.level is not None:
         drawn.append(_level(0, across(1), up(scale.place(legend.level.value)), "line limit"))
         keys.append(Key("line limit", legend.level.name, legend.level.numbers))
-    return framed(title, keys, drawn, (scale, times(span)), numbers)
+    middles = [(bar.at_us + width_us / 2 - span.from_us) / span.length_us for bar in bars]
+    return framed(title, keys, drawn, (scale, times(span)), replace(numbers, places=middles))
 
 
 def _level(from_x: float, to_x: float, y: float, kind: str) -> Markup:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from audit_pipeline.report.markup import Child, Markup, tag, together
 from audit_pipeline.report.plots.ticks import Scale, Tick
@@ -26,10 +27,14 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The plotted numbers, to read and copy."""
+    """The plotted numbers, to read and copy.
+
+    `places` are the positions of the rows from 0 to 1 along the time axis: the pointer shows the row next to it.
+    """
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
+    places: Sequence[float] = ()
 
 
 def framed(
@@ -115,7 +120,10 @@ def _swatch(kind: str) -> Markup:
 
 def _table(numbers: Numbers) -> Markup:
     head = tag("tr", [tag("th", name, scope="col") for name in numbers.head])
-    rows = [tag("tr", [tag("td", cell) for cell in row]) for row in numbers.rows]
+    rows = [
+        tag("tr", [tag("td", cell) for cell in row], data_place=None if place is None else round(place, 4))
+        for row, place in zip_longest(numbers.rows, numbers.places)
+    ]
     table = tag("table", tag("thead", head), tag("tbody", rows), class_="numbers")
     scrolled = tag("div", table, class_="scroll low", tabindex="0", role="region", aria_label="Numbers of the plot")
     return tag("details", tag("summary", f"The {len(numbers.rows)} points as numbers"), scrolled)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from audit_pipeline.report.markup import Markup, tag
-from audit_pipeline.report.plots.frame import HEIGHT, Key, Numbers, across, framed, up
+from audit_pipeline.report.plots.frame import HEIGHT, WIDTH, Key, Numbers, across, framed, up
 from audit_pipeline.report.plots.ticks import Scale, times
 from audit_pipeline.report.window import Span
 from audit_pipeline.report.words import moment
@@ -57,6 +57,7 @@ def line_plot(
             (moment(points[0][0]), *("" if value is None else show(value) for _, value in points))
             for points in zip(*(line.series for line in lines), strict=True)
         ],
+        [axes.across(at_us) / WIDTH for line in lines[:1] for at_us, _ in line.series],
     )
     return framed(title, keys, drawn, (axes.scale, times(span)), numbers)
 

@@ -86,7 +86,7 @@ def _alter_all(
         try:
             _check_counts(entry)
             parts = _parts(entry)
-            entity = frozenset(parts)
+            entity = frozenset(dict(parts).items())
             changes = [QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops]
             if entity in seen:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each quota entity must appear at most once.")

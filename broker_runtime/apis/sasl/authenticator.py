@@ -220,7 +220,8 @@ class _ConnectionExchange:
             connection.principal = Principal(USER, session.name)
         self._forget_timeout(connection)
         connection.limit_requests(None)
-        if session.ends_s is None:
+        # Another handler serves a connection that is being closed.
+        if session.ends_s is None and connection.handler == self.handle:
             connection.handler = owner.inner
         return raw(step.token) if request is None else request.authenticated(step.token, session.lifetime_ms)
 

@@ -1,7 +1,7 @@
 """Keeps the public keys of a token issuer, read from a file or a URL. Shell.
 
 A file is read again when it has changed. A URL is read in the background, outside of the event loop: at intervals, and
-once for a key that is not known. While a read fails, the last keys stay valid.
+once for a key that is not known, but once a second at most. While a read fails, the last keys stay valid.
 """
 
 import asyncio
@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 _KEY = "sasl.oauthbearer.jwks.endpoint.url"
 _UNKNOWN_MAX = 16
 _UNKNOWN_INTERVAL_S = 60.0
+_SEEK_INTERVAL_S = 1.0
+"""Least time between two reads for unknown keys, in seconds: anybody can name such keys."""
 _KID_CHARS_MAX = 1_000
 _OK = 200
 _ACCEPTED = "application/jwk-set+json, application/json;q=0.9, */*;q=0.8"
@@ -92,6 +94,11 @@ class KeyEndpoint:
         self._backoff_s = limits.backoff_s
         self._unknown: OrderedDict[str, float] = OrderedDict()
         """When a read for an unknown key was last requested, in seconds."""
+        self._sought = False
+        """Whether a key was unknown since the last read began."""
+        self._fails = False
+        self._read_s = 0.0
+        """When the last read ended, in seconds."""
         self._read_soon()
 
     def current(self) -> Keys:
@@ -111,12 +118,19 @@ class KeyEndpoint:
         self._unknown.move_to_end(kid)
         while len(self._unknown) > _UNKNOWN_MAX:
             self._unknown.popitem(last=False)
-        self._read_soon()
+        self._sought = True
+        if not (self._reading or self._closed or self._fails):
+            self._read_in(max(self._read_s + _SEEK_INTERVAL_S - now_s, 0.0))
+
+    def _read_in(self, delay_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(delay_s, self._read_soon)
 
     def _read_soon(self) -> None:
         if self._reading or self._closed:
             return
-        self._reading = True
+        self._reading, self._sought = True, False
         if self._timer is not None:
             self._timer.cancel()
         self._loop.run_in_executor(self._thread, self._read).add_done_callback(self._was_read)
@@ -126,13 +140,16 @@ class KeyEndpoint:
         if self._closed or reading.cancelled():
             return
         error = reading.exception()
+        self._read_s, self._fails = self._loop.time(), error is not None
         if error is None:
             self._keys = reading.result()
             self._backoff_s, delay_s = self._limits.backoff_s, self._limits.refresh_s
+            if self._sought:
+                delay_s = min(delay_s, _SEEK_INTERVAL_S)
         else:
             delay_s, self._backoff_s = self._backoff_s, min(self._backoff_s * 2, self._limits.backoff_max_s)
             log.warning("the keys at %s cannot be read, retrying in %.1f s: %s", self._url, delay_s, error)
-        self._timer = self._loop.call_later(delay_s, self._read_soon)
+        self._read_in(delay_s)
 
     def _read(self) -> Keys:
         """Read the keys, in the thread. Raises OSError, KeySetError, or urllib3's errors."""

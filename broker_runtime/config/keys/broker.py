@@ -282,6 +282,14 @@ class ClusterConfig(Config):
         "How long the broker remembers idle idempotent producers.",
         at_least(1),
     )
+    sluicegate_partition_producers_max: Key[int] = static(
+        "sluicegate.partition.producers.max",
+        INT,
+        20_000,
+        "Idempotent producers that the broker remembers of one partition, about 560 bytes each. Beyond that it forgets "
+        "those that have been idle longest, as after producer.id.expiration.ms.",
+        at_least(1),
+    )
     delete_topic_enable: Key[bool] = static("delete.topic.enable", BOOLEAN, True, "Whether DeleteTopics is allowed.")
     num_network_threads: Key[int] = static(
         "num.network.threads", INT, 1, "Changes nothing: there is one event loop.", between(1, 64)

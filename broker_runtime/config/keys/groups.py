@@ -332,6 +332,14 @@ class GroupConfig(OffsetsConfig, ClassicGroupConfig, ConsumerGroupConfig, PushGr
         "limit are refused (GROUP_MAX_SIZE_REACHED); existing ones stay. A small group takes some 2 KiB.",
         at_least(1),
     )
+    sluicegate_groups_members_bytes_max: Key[int] = static(
+        "sluicegate.groups.members.bytes.max",
+        LONG,
+        134_217_728,
+        "Bytes of what the members of all groups that a broker coordinates have told it: metadata, topics and "
+        "assignments. A member that needs more is refused (GROUP_MAX_SIZE_REACHED); existing ones stay.",
+        at_least(1),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker_runtime.errors import ConfigError
+from kafka_bytes.pem import ascii_pem
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -61,6 +62,6 @@ def _from_kubeconfig(path: Path, namespace: str | None) -> Account:
         cluster["server"],
         namespace or context.get("namespace", "default"),
         cluster.get("certificate-authority"),
-        None if inline is None else base64.b64decode(inline).decode(),
+        None if inline is None else ascii_pem(base64.b64decode(inline).decode("utf-8", "replace")),
         lambda: str(token),
     )

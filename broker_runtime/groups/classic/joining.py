@@ -7,7 +7,7 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
-from broker_runtime.groups.classic.member import Member
+from broker_runtime.groups.classic.member import Member, size_of
 from broker_runtime.groups.classic.modern import Decided, ModernGroups
 from broker_runtime.groups.classic.rebalance import NOTHING
 from broker_runtime.groups.classic.requests import NO_ID, JoinAnswer, JoinRequest
@@ -53,11 +53,15 @@ def join(
 def join_classic(
     state: GroupsState, environment: GroupEnvironment, request: JoinRequest, group: ClassicGroup
 ) -> Joining:
-    """Decide a JoinGroup for a classic group. A new group is added to the state with its first member."""
+    """Decide a JoinGroup for a classic group. A new group is added to the state with its first member.
+
+    Raises KafkaError if the broker has no room for what the member tells.
+    """
     if not _has_room(group, request.member_id, environment.config.group_max_size):
         return _turn_away(group, environment, request.member_id)
     if not _speaks_with(group, request):
         return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+    _take_room(group, environment, request)
     if request.member_id:
         return _come_back(group, environment, request)
     state.groups[group.group_id] = group
@@ -106,6 +110,16 @@ def _has_room(group: ClassicGroup, member_id: str, size_max: int) -> bool:
     if group.state is ClassicState.PREPARING_REBALANCE:
         return (member is not None and member.join is not None) or members.joining < size_max
     return member is not None or len(members) < size_max
+
+
+def _take_room(group: ClassicGroup, environment: GroupEnvironment, request: JoinRequest) -> None:
+    """Take the room of what the member tells, if it is new. Raises KafkaError (GROUP_MAX_SIZE_REACHED)."""
+    member = group.members.by_id.get(request.member_id)
+    is_known = member is not None and member.protocols == request.protocols
+    gets_only_an_id = not request.member_id and request.group_instance_id is None and request.needs_known_id
+    if not (is_known or gets_only_an_id):
+        most = environment.config.sluicegate_groups_members_bytes_max
+        environment.members_room.take(size_of(request.protocols), most, group.group_id)
 
 
 def _turn_away(group: ClassicGroup, environment: GroupEnvironment, member_id: str) -> Joining:

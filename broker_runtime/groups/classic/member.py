@@ -4,6 +4,7 @@ from collections.abc import Container, Sequence
 
 from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.classic.requests import JoinAnswer, SyncAnswer
+from broker_runtime.groups.members_room import MEMBER_BYTES
 from broker_runtime.groups.records import ClassicMember, ClassicProtocol
 
 
@@ -70,6 +71,11 @@ class Member:
         """Return the member's metadata for the protocol. Raises KeyError if the member does not support it."""
         return metadata_of(self.protocols, protocol)
 
+    @property
+    def size(self) -> int:
+        """What the member takes in `members_room`, in bytes."""
+        return size_of(self.protocols) + len(self.assignment)
+
     def vote(self, candidates: Container[str]) -> str:
         """Return the member's preferred candidate. The member must support one of them."""
         return next(name for name, _ in self.protocols if name in candidates)
@@ -94,6 +100,11 @@ def metadata_of(protocols: Sequence[ClassicProtocol], protocol: str) -> bytes:
         if name == protocol:
             return metadata
     raise KeyError(f"the member does not support protocol {protocol}")
+
+
+def size_of(protocols: Sequence[ClassicProtocol]) -> int:
+    """Return what a member with these protocols takes in `members_room`, in bytes."""
+    return MEMBER_BYTES + sum(len(name) + len(metadata) for name, metadata in protocols)
 
 
 def protocol_names(protocols: Sequence[ClassicProtocol]) -> set[str]:

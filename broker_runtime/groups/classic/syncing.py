@@ -27,7 +27,10 @@ def sync(
     request: SyncRequest,
     modern: ModernGroups,
 ) -> Syncing:
-    """Decide a SyncGroup. The answer follows the leader's request, or is immediate."""
+    """Decide a SyncGroup. The answer follows the leader's request, or is immediate.
+
+    Raises KafkaError if the broker has no room for the assignments.
+    """
     if not request.group_id:
         return _refused(ErrorCode.INVALID_GROUP_ID)
     group = state.groups.get(request.group_id)
@@ -41,6 +44,9 @@ def sync(
     longest, most = environment.config.sluicegate_group_member_bytes_max, environment.config.group_max_size
     if len(request.assignments) > most or any(len(assignment) > longest for _, assignment in request.assignments):
         return _refused(ErrorCode.INVALID_REQUEST)
+    if group.state is ClassicState.COMPLETING_REBALANCE and group.leader == request.member_id:
+        size = sum(len(assignment) for _, assignment in request.assignments)
+        environment.members_room.take(size, environment.config.sluicegate_groups_members_bytes_max, group.group_id)
     rebalance.has_synced(group, environment, request.member_id)
     member = group.members.by_id[request.member_id]
     if group.state is ClassicState.STABLE:

@@ -31,7 +31,14 @@ from broker_runtime.groups.consumer.downgrading import downgrade_soon, embedded_
 from broker_runtime.groups.consumer.embedded import EmbeddedSubscription, read_subscription
 from broker_runtime.groups.consumer.fencing import JOIN, SYNC, arm_session, fence
 from broker_runtime.groups.consumer.group import ConsumerGroup
-from broker_runtime.groups.consumer.joining import Speaker, begin_session, check_instance, check_room, replacement
+from broker_runtime.groups.consumer.joining import (
+    Speaker,
+    begin_session,
+    check_instance,
+    check_room,
+    replacement,
+    take_room,
+)
 from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember, MemberState, classic_of
 from broker_runtime.groups.consumer.reconciliation import without
 from broker_runtime.groups.consumer.subscriptions import sorted_names
@@ -172,6 +179,7 @@ def _join(
     owned = None if subscription.owned is None else (yield from by_id(subscription.owned, environment.image))
     names = yield from sorted_names(subscription.topics)
     updated = _updated(speaker.member, request, subscription, names)
+    take_room(environment, group, speaker.member, updated)
     moved = yield from advance(group, environment, speaker, updated, owned or {}, records)
     begin_session(state, group, speaker, moved, environment)
     environment.timers.once_taken(partial(_expect_sync, environment, group.group_id, moved))

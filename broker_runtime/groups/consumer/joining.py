@@ -78,6 +78,15 @@ def check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:
         )
 
 
+def take_room(
+    environment: GroupEnvironment, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember
+) -> None:
+    """Take the room of what a member tells, if it is new. Raises KafkaError (GROUP_MAX_SIZE_REACHED)."""
+    if after.metadata is not before.metadata:
+        most = environment.config.sluicegate_groups_members_bytes_max
+        environment.members_room.take(after.size, most, group.group_id)
+
+
 def check_instance(static: ConsumerMember | None, instance_id: str, member_id: str) -> ConsumerMember:
     """Return `static`, the member with the instance id, if it has this member id.
 

@@ -9,6 +9,8 @@ from uuid import UUID
 from msgspec import Struct
 from msgspec.structs import replace
 
+from broker_runtime.groups.classic.member import size_of
+from broker_runtime.groups.members_room import MEMBER_BYTES, TOPIC_BYTES
 from broker_runtime.groups.records import (
     Assignment,
     AssignmentEpochs,
@@ -72,6 +74,14 @@ class ConsumerMember(Struct, frozen=True, gc=False):
     def regex(self) -> str | None:
         """The subscribed expression. None if there is none, which an empty text in a record means too."""
         return self.metadata.subscribed_topic_regex or None
+
+    @property
+    def size(self) -> int:
+        """What the member takes in `members_room`, in bytes."""
+        metadata = self.metadata
+        told = size_of(metadata.classic_member_metadata.supported_protocols) if metadata.classic_member_metadata else 0
+        regex = len(metadata.subscribed_topic_regex or "")
+        return MEMBER_BYTES + TOPIC_BYTES * len(metadata.subscribed_topic_names) + regex + told
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.current.state == MemberState.STABLE and self.current.member_epoch == target_epoch

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Set
 from uuid import UUID
 
 from broker_runtime.errors import KafkaError
+from broker_runtime.groups.members_room import MEMBER_BYTES
 from broker_runtime.groups.push.calls import PINGS_A_SESSION
 from broker_runtime.groups.push.log_ends import Partition
 from broker_runtime.groups.push.subscription import Subscription, parse_topic_count
@@ -15,6 +16,11 @@ log = logging.getLogger(__name__)
 
 _INTERVAL_MIN_S = 0.1
 """Minimum time between two pings of a consumer in seconds, even if its session is shorter."""
+
+
+def size_of(value: PushMemberValue) -> int:
+    """Return what a consumer takes in `members_room`, in bytes. Its topics are a text, and objects."""
+    return MEMBER_BYTES + 2 * len(value.topic_count)
 
 
 class PushMember:
@@ -49,6 +55,11 @@ class PushMember:
         self.connection: int | None = None
         """The connection of its registration; None while the consumer is only known from the log."""
         self.begin(None)
+
+    @property
+    def size(self) -> int:
+        """What the consumer takes in `members_room`, in bytes."""
+        return size_of(self.value)
 
     def begin(self, connection: int | None, topic_filter: TopicFilter | None = None) -> None:
         """Begin a registration: the fetchers of the consumer are not started yet."""

@@ -5,16 +5,14 @@ from typing import Protocol
 
 from broker_runtime.network.connection.connection import Connection
 from broker_runtime.slicing.turn_lengths import TurnLengths
-from broker_runtime.wire.handler import FrameHandler, ServedConnection
-from broker_runtime.wire.reply import PendingReply, Reply
+from broker_runtime.wire.handler import ServedConnection
+from broker_runtime.wire.reply import PendingReply
 
 TURN_S = 0.001
 
 
 class Served(Protocol):
     """What HangingUp calls on `Shared`."""
-
-    handler: FrameHandler
 
     @property
     def now(self) -> Callable[[], float]: ...
@@ -32,29 +30,21 @@ class Loop(Protocol):
 class HangingUp:
     """Owns the connections that are still to be closed.
 
-    While there are some, it replaces the handler of `shared`: a request from one of them closes that connection
-    instead. So no connection passed to `begin` is served afterwards.
+    It replaces the handler of each connection that `begin` gets: a request closes the connection, and is not served.
     """
 
     def __init__(self, shared: Served) -> None:
         self._shared = shared
-        self._handler = shared.handler
         self._left: dict[ServedConnection, Connection] = {}
         self.lengths = TurnLengths("hanging up")
 
     def begin(self, connections: Iterable[Connection]) -> None:
         is_new = not self._left
-        self._left.update((connection, connection) for connection in connections)
+        for connection in connections:
+            connection.handler = _end
+            self._left[connection] = connection
         if self._left and is_new:
-            self._handler, self._shared.handler = self._shared.handler, self._answer
             self._shared.loop.call_soon(self._turn)
-
-    def _answer(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
-        if connection not in self._left:
-            return self._handler(frame, connection)
-        nothing = PendingReply()
-        nothing.complete(None)
-        return nothing
 
     def _turn(self) -> None:
         now, left = self._shared.now, self._left
@@ -66,5 +56,11 @@ class HangingUp:
         self.lengths.note(now_s - begin_s, now_s)
         if left:
             self._shared.loop.call_soon(self._turn)
-        else:
-            self._shared.handler = self._handler
+
+
+def _end(frame: memoryview, connection: ServedConnection) -> PendingReply:
+    """Answer a request by the end of its connection."""
+    del frame, connection
+    nothing = PendingReply()
+    nothing.complete(None)
+    return nothing

@@ -19,14 +19,13 @@ class PlainServer(OneTurnMechanism):
 
     def step(self, token: bytes, /) -> Step:
         """Process the only message: authorization id, user name and password, separated by NUL characters."""
+        parts = token.count(b"\0") + 1
+        if parts != _PARTS:
+            raise _refused(f"Invalid SASL/PLAIN response: expected {_PARTS} tokens, got {parts}")
         try:
-            parts = token.decode().split("\0")
+            authorization_id, user, password = token.decode().split("\0")
         except UnicodeDecodeError:
             raise SaslRefusedError("the message is not UTF-8") from None
-        if len(parts) != _PARTS:
-            text = f"Invalid SASL/PLAIN response: expected {_PARTS} tokens, got {len(parts)}"
-            raise SaslRefusedError(text, text)
-        authorization_id, user, password = parts
         for name, value in (("username", user), ("password", password)):
             if not value:
                 raise _refused(f"Authentication failed: {name} not specified")

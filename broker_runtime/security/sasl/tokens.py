@@ -101,9 +101,18 @@ def check_token(token: str, keys: Keys, rules: TokenRules, now_s: float) -> Toke
     _check_audience(claims, rules)
     _check_scope(claims.get(rules.scope_claim))
     name = claims.get(rules.sub_claim)
-    if not isinstance(name, str) or not name.strip():
+    if not isinstance(name, str) or not name.strip() or not _is_text(name):
         raise TokenRefusedError(f"the token has no claim {rules.sub_claim} that is a name")
     return TokenClaims(name.strip(), int(expires_s * 1000))
+
+
+def _is_text(name: str) -> bool:
+    """Return whether UTF-8 has all of its characters: JSON may have halves of them."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _signed(token: str, keys: Keys) -> Mapping[str, Any]:

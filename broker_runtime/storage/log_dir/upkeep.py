@@ -51,6 +51,7 @@ class LogUpkeep:
     def configure(self, config: BrokerConfig) -> None:
         """Use the intervals of `config`. The time until the first retention check begins now."""
         self.producer_expiration_ms = config.producer_id_expiration_ms
+        self._producers_max = config.sluicegate_partition_producers_max
         self._watermarks_s = config.replica_high_watermark_checkpoint_interval_ms / 1000
         self._checkpoint_s = config.log_flush_offset_checkpoint_interval_ms / 1000
         self._retention_s = config.log_retention_check_interval_ms / 1000
@@ -79,7 +80,7 @@ class LogUpkeep:
         batch, self._turn = self._turn[:_LOGS_PER_TICK], self._turn[_LOGS_PER_TICK:]
         for number, log in enumerate(batch):
             self._maintain(log, now_ms)
-            yield from log.producers.expire(now_ms, self.producer_expiration_ms)
+            yield from log.producers.expire(now_ms, self.producer_expiration_ms, self._producers_max)
             if number % _LOGS_OF_A_STEP == 0:
                 yield
         self._sync_recovered()

@@ -114,8 +114,10 @@ class ProducerStates:
         )
         self.record(header.producer_id, header.producer_epoch, stored, now_ms)
 
-    def expire(self, now_ms: int, expiration_ms: int) -> Steps[None]:
-        """Forget all producers that were silent for `expiration_ms`; they may change between two steps.
+    def expire(self, now_ms: int, expiration_ms: int, most: int | None = None) -> Steps[None]:
+        """Forget all producers that were silent for `expiration_ms`, and the oldest ones if there are more than `most`.
+
+        They may change between two steps. A producer that is forgotten may begin with any sequence.
 
         A producer that was last seen in the future, because the clock was set back, counts as seen now. Otherwise it
         would prevent the producers after it from being forgotten.
@@ -124,10 +126,11 @@ class ProducerStates:
         while self._producers:
             producer_id = next(iter(self._producers))
             state = self._producers[producer_id]
-            if state.seen_ms > now_ms:
+            is_too_many = most is not None and len(self._producers) > most
+            if state.seen_ms > now_ms and not is_too_many:
                 state.seen_ms = now_ms
                 self._producers.move_to_end(producer_id)
-            elif now_ms - state.seen_ms >= expiration_ms:
+            elif is_too_many or now_ms - state.seen_ms >= expiration_ms:
                 del self._producers[producer_id]
             else:
                 return

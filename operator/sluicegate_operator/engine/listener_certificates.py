@@ -7,12 +7,14 @@ certificate reaches the brokers' files without a restart.
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from kafka_bytes.pem import ascii_pem
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.listener_security import ListenerTls
 from sluicegate_operator.engine.context import SecretStore
 from sluicegate_operator.kafka_admin.security.client_security import SecurityError, TlsSettings
-from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.kube.http.errors import KubeError, NameTakenError
 from sluicegate_operator.planning.listeners.listener_status import NO_CERTIFICATE, CertificateSeen
+from sluicegate_operator.planning.status.conditions import NAME_TAKEN
 from sluicegate_operator.resources.secrets.listener_stores import store_name, store_secret
 
 CERTIFICATE, KEY, AUTHORITIES = "tls.crt", "tls.key", "ca.crt"
@@ -50,6 +52,8 @@ class ListenerCertificates:
             await self._secrets.apply_secret(store_secret(listener, keystore, truststore))
         except _BadCertificateError as error:
             return CertificateSeen(listener.status.tls_secret, str(error), error.reason)
+        except NameTakenError as error:
+            return CertificateSeen(listener.status.tls_secret, str(error), NAME_TAKEN)
         except KubeError as error:
             problem = f"the certificates cannot be written into Secret {store_name(listener.name)}: {_words(error)}"
             return CertificateSeen(listener.status.tls_secret, problem, UNREADABLE)
@@ -89,10 +93,7 @@ def _text(data: Mapping[str, bytes], key: str, secret: str) -> str:
     value = data.get(key)
     if not value:
         raise _BadCertificateError(INVALID, f"Secret {secret} has no key {key}: add it, as cert-manager does")
-    try:
-        return value.decode("ascii")
-    except UnicodeDecodeError:
-        raise _BadCertificateError(INVALID, f"the key {key} of Secret {secret} is not PEM") from None
+    return ascii_pem(value.decode("utf-8", "replace"))
 
 
 def _lines(pem: str) -> str:

@@ -89,6 +89,14 @@ TOO_WIDE = """(() => {
   return [root.scrollWidth, wide.map(each => each.textContent.slice(0, 60))];
 })()"""
 
+SHOWN = """(() => {
+  const values = document.querySelector('#traffic .values');
+  return values.checkVisibility() && values.textContent;
+})()"""
+
+ROWS = """[...document.querySelector('#traffic table.numbers').tBodies[0].rows]
+  .map(row => [...row.cells].map(cell => cell.textContent))"""
+
 TOPICS = """[...document.querySelectorAll('#idle-list tbody tr')].filter(row => !row.hidden)
   .map(row => [row.cells[0].textContent, +row.cells[2].dataset.value, +row.cells[3].dataset.value])"""
 
@@ -201,6 +209,24 @@ def test_idle_topics_are_filtered_by_name_and_kind(browser: Browser, folder: Pat
     page.type("-nothing-has-this")
     assert page.ask(count) == f"0 of {everything}"
     page.press("Enter")
+    assert page.faults() == []
+
+
+@pytest.mark.parametrize(("share", "row"), [(0.3, "left"), (0.9, "right")])
+def test_a_plot_shows_the_values_at_the_pointer(browser: Browser, folder: Path, share: float, row: str) -> None:
+    page = BrowserPage(browser, folder / "story.html", 1280, "light")
+    assert page.ask(SHOWN) is False
+    page.point("#traffic .field", share)
+    values = page.ask(SHOWN)
+    at, *numbers = values.split("\n")
+    assert at.startswith("from (UTC): 2026-11-")
+    assert [each.partition(":")[0] for each in numbers] == ["In", "Out"]
+    rows = page.ask(ROWS)
+    assert [at.partition(": ")[2], *(each.partition(": ")[2] for each in numbers)] in rows
+    beside = page.ask("document.querySelector('#traffic .values').style.left !== 'auto'")
+    assert beside is (row == "left")
+    page.point("h1", 0.5)
+    assert page.ask(SHOWN) is False
     assert page.faults() == []
 
 

@@ -25,6 +25,7 @@ from broker_runtime.groups.classic.requests import (
 from broker_runtime.groups.classic.syncing import sync
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.environment import GroupTimer
+from broker_runtime.groups.members_room import MembersRoom
 from broker_runtime.groups.records import ClassicProtocol, GroupRecord
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.metadata.image import MetadataImage
@@ -68,6 +69,7 @@ class ClassicCoordinator:
     image: MetadataImage = field(default_factory=MetadataImage)
     timers: _VirtualTimers = field(default_factory=_VirtualTimers)
     outbox: Outbox = field(default_factory=Outbox)
+    members_room: MembersRoom = field(default_factory=MembersRoom)
     state: GroupsState = field(default_factory=lambda: GroupsState(APPLIERS, ClassicGroup))
     log: list[GroupRecord] = field(default_factory=list)
     log_refuses: bool = False

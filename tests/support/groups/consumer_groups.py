@@ -25,6 +25,7 @@ from broker_runtime.groups.consumer.upkeep import loaded, on_topics_changed
 from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.ended import member_left
 from broker_runtime.groups.environment import GroupTimer
+from broker_runtime.groups.members_room import MembersRoom
 from broker_runtime.groups.records import Assignment, GroupRecord
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
@@ -91,6 +92,7 @@ class ManualEnvironment:
     image: MetadataImage = field(default_factory=MetadataImage)
     timers: ManualTimers = field(default_factory=ManualTimers)
     outbox: Outbox = field(default_factory=Outbox)
+    members_room: MembersRoom = field(default_factory=MembersRoom)
     aside: list[Callable[[], GroupTimer]] = field(default_factory=list)
     ids: int = 0
 

@@ -20,6 +20,7 @@ from broker_runtime.groups.answers import Outbox
 from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.environment import GroupTimer
+from broker_runtime.groups.members_room import MembersRoom
 from broker_runtime.groups.push import answers
 from broker_runtime.groups.push.answers import Answer
 from broker_runtime.groups.push.calls import Call, HangUp, Ping, StartFetcher, StopFetcher
@@ -97,6 +98,7 @@ class _Environment:
     image: MetadataImage
     timers: _Timers
     outbox: Outbox = field(default_factory=Outbox)
+    members_room: MembersRoom = field(default_factory=MembersRoom)
     aside: list[Callable[[], GroupTimer]] = field(default_factory=list)
     connections: dict[int, "Consumer"] = field(default_factory=dict)
     behind: set[int] = field(default_factory=set)

@@ -34,7 +34,7 @@ GOOD_USERS = (
             acl("topic", "orders", "Read", "Describe"),
             acl("group", "shop-", "Read", host="192.0.2.7"),
             acl("cluster", None, "DescribeConfigs", type="deny"),
-            acl("transactionalId", "*", "All"),
+            acl("transactionalId", "*", "All", host="2001:db8::7"),
             quotas={
                 "producerByteRate": 1_000_000,
                 "consumerByteRate": 2_000_000,
@@ -74,6 +74,15 @@ BAD_USERS = (
         kafka_user("alice", {"resource": {"type": "cluster", "patternType": "prefix"}, "operations": ["All"]}),
         "spec.authorization.acls[0].resource.patternType",
         "patternType prefix is not for type cluster",
+    ),
+    *(
+        BadManifest(
+            f"an ACL of the host {host}",
+            kafka_user("alice", acl(host=host)),
+            "spec.authorization.acls[0].host",
+            "host must be one IPv4 or IPv6 address, or *",
+        )
+        for host in ("192.0.2.0/24", "client.example", "192.0.2.7 ", "::ffff:192.0.2.7", "**")
     ),
     BadManifest(
         "more operations than brokers should keep for one user",

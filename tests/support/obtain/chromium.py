@@ -170,6 +170,15 @@ class BrowserPage:
         for kind in ("mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
 
+    def point(self, selector: str, share: float) -> None:
+        """Move the mouse to that share of the element's width, in the middle of its height."""
+        place = self.ask(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
+            " e.scrollIntoView({block: 'center', behavior: 'instant'}); const r = e.getBoundingClientRect();"
+            f" return [r.x + r.width * {share}, r.y + r.height / 2]; }})()"
+        )
+        self._call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
+
     def press(self, key: str) -> None:
         text, number = _KEYS[key]
         typed = {"text": text} if text else {}

@@ -41,6 +41,7 @@ LIGHT_PARTS_OF_GROUPS = {
     "broker_runtime.groups",
     "broker_runtime.groups.coordinator_metrics",
     "broker_runtime.groups.kinds",
+    "broker_runtime.groups.members_room",
     "broker_runtime.groups.lag",
     "broker_runtime.groups.lag.metrics",
     "broker_runtime.groups.lag.log_ends",

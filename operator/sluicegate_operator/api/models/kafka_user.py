@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sluicegate_operator.api.models.audit_landing import object_name_rule
+from sluicegate_operator.api.schema.addresses import is_ip
 from sluicegate_operator.api.schema.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,
@@ -98,6 +99,16 @@ class AclResource(Model):
 
 
 class AclEntry(Model):
+    rules: ClassVar = (
+        Rule(
+            cel="self.host == '*' || isIP(self.host)",
+            message="host must be one IPv4 or IPv6 address, or *: brokers compare it with the client's address, so that"
+            " a name or a range matches no client",
+            holds=lambda entry: entry.host == "*" or is_ip(entry.host),
+            field="host",
+        ),
+    )
+
     resource: AclResource
     """What the ACL is about."""
     operations: Annotated[tuple[Operation, ...], Field(min_length=1, max_length=OPERATIONS_MAX)]
@@ -182,7 +193,7 @@ class KafkaUserStatus(Status):
     """Name of the Secret with the password."""
     acls: int = 0
     """Number of ACLs that brokers have as specified, one for each operation."""
-    acls_set: tuple[Annotated[str, Field(max_length=1024)], ...] = Field(default=(), max_length=2 * RULES_MAX)
+    acls_set: tuple[Annotated[str, Field(max_length=1280)], ...] = Field(default=(), max_length=2 * RULES_MAX)
     """ACLs that the operator has set for this object, and that it removes with it."""
     quotas_set: tuple[Annotated[str, Field(max_length=64)], ...] = Field(default=(), max_length=16)
     """Quotas that the operator has set for this object, and that it removes with it."""

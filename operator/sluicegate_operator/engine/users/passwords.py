@@ -68,13 +68,10 @@ async def _password(store: SecretStore, user: KafkaUser, rotation: str, found: S
     source = user.spec.authentication.password
     if source is not None:
         return await _given(store, user, source.value_from.secret_key_ref.name, source.value_from.secret_key_ref.key)
-    if found is not None and found.annotations.get(ROTATE, "") == rotation and (kept := found.data.get(PASSWORD)):
-        try:
-            return kept.decode()
-        except UnicodeDecodeError:
-            # Another client has written it; brokers never had it.
-            pass
-    return secrets.token_urlsafe(_BYTES)
+    is_current = found is not None and found.annotations.get(ROTATE, "") == rotation
+    # Another client may have written something else, which brokers never had.
+    kept = _line(found.data.get(PASSWORD, b"")) if found is not None and is_current else None
+    return kept or secrets.token_urlsafe(_BYTES)
 
 
 async def _given(store: SecretStore, user: KafkaUser, name: str, key: str) -> str:
@@ -88,11 +85,17 @@ async def _given(store: SecretStore, user: KafkaUser, name: str, key: str) -> st
         what = "does not exist: create it" if data is None else f"has no key {key}: add it"
         message = f"Secret {name}, which {where} names, {what}"
         raise PasswordError(UserTrouble("SecretUnusable", message, stuck=True))
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        text = "\n"
-    if text != text.strip("\r\n"):
+    text = _line(value)
+    if text is None:
         message = f"the key {key} of Secret {name} is not one line of text: write the password without a line break"
         raise PasswordError(UserTrouble("SecretUnusable", message, stuck=True))
     return text
+
+
+def _line(value: bytes) -> str | None:
+    """Return the text; None if it is not one line, as clients need it in their settings."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if any(character in text for character in "\r\n\0") else text

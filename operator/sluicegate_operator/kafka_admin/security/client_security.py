@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kafka_bytes.pem import ascii_pem
 from kafka_bytes.sasl.mechanisms import (
     OAUTHBEARER,
     PLAIN,
@@ -51,7 +52,7 @@ class TlsSettings:
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         try:
             if self.authorities:
-                context.load_verify_locations(cadata=self.authorities)
+                context.load_verify_locations(cadata=ascii_pem(self.authorities))
             else:
                 context.load_default_certs()
         except (ssl.SSLError, ValueError):

@@ -5,6 +5,7 @@ import re
 import ssl
 from dataclasses import dataclass
 
+from kafka_bytes.pem import ascii_pem
 from sluicegate_operator.kube.certificates.tls_pair import CertificateError, TlsPair
 
 _BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
@@ -39,7 +40,7 @@ def authority_certificate(text: str) -> AuthorityCertificate:
         raise CertificateError("it has no certificate in PEM")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        context.load_verify_locations(cadata=pem)
+        context.load_verify_locations(cadata=ascii_pem(pem))
         found = context.get_ca_certs()
     except (ssl.SSLError, ValueError):
         raise CertificateError("its certificate cannot be read") from None

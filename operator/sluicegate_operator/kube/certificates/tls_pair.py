@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kafka_bytes.pem import ascii_pem
+
 CERTIFICATE, KEY, AUTHORITIES = "tls.crt", "tls.key", "ca.crt"
 _NO_CHECK_TIME = 0x200000
 """X509_V_FLAG_NO_CHECK_TIME of OpenSSL."""
@@ -58,7 +60,9 @@ class TlsPair:
             certificate.write_bytes(self.certificate)
             key.write_bytes(self.key)
             try:
-                tls.load_cert_chain(certificate, key)
+                tls.load_cert_chain(certificate, key, password=_no_password)
+            except _EncryptedKeyError:
+                raise CertificateError(f"{KEY} is encrypted: store it unencrypted") from None
             except (ssl.SSLError, ValueError) as error:
                 raise CertificateError(f"{CERTIFICATE} and {KEY} cannot be used: {error}") from None
 
@@ -81,7 +85,7 @@ class TlsPair:
         client.verify_flags |= ssl.VerifyFlags(_NO_CHECK_TIME) | ssl.VERIFY_X509_PARTIAL_CHAIN
         try:
             if self.authorities:
-                client.load_verify_locations(cadata=self.authorities.decode())
+                client.load_verify_locations(cadata=ascii_pem(self.authorities.decode("utf-8", "replace")))
             else:
                 client.load_default_certs()
             return _peer(client, server, host)
@@ -89,6 +93,15 @@ class TlsPair:
             raise CertificateError(f"{CERTIFICATE} is not valid for {host}: {error.verify_message}") from None
         except (ssl.SSLError, ValueError) as error:
             raise CertificateError(f"{CERTIFICATE} or {AUTHORITIES} cannot be used: {error}") from None
+
+
+class _EncryptedKeyError(Exception):
+    """The key needs a password."""
+
+
+def _no_password() -> str:
+    # OpenSSL would ask for one at the terminal.
+    raise _EncryptedKeyError
 
 
 def _peer(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> Mapping[str, Any]:

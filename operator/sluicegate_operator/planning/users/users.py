@@ -188,7 +188,16 @@ def after_refusal(user: KafkaUser, plan: UserPlan, observed: ObservedUser) -> Se
 def encode_rule(rule: AclRule) -> str:
     """Return a line of status.aclsSet. The name is last, because it may contain blanks."""
     parts = (rule.permission, rule.operation, rule.resource_type, rule.pattern_type)
-    return f"{' '.join(part.name for part in parts)} {rule.host} {rule.principal.replace(' ', '%20')} {rule.name}"
+    return f"{' '.join(part.name for part in parts)} {_word(rule.host)} {_word(rule.principal)} {rule.name}"
+
+
+def _word(text: str) -> str:
+    """Return a text without blanks."""
+    return text.replace("%", "%25").replace(" ", "%20")
+
+
+def _text(word: str) -> str:
+    return word.replace("%20", " ").replace("%25", "%")
 
 
 def decode_rule(text: str) -> AclRule | None:
@@ -199,8 +208,8 @@ def decode_rule(text: str) -> AclRule | None:
             AclResourceType[resource_type],
             name,
             AclPatternType[pattern_type],
-            principal_.replace("%20", " "),
-            host,
+            _text(principal_),
+            _text(host),
             AclOperation[operation],
             AclPermission[permission],
         )

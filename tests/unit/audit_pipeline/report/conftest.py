@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from audit_pipeline.report.asking import PublishedTables
+from audit_pipeline.report.figures.report import Report, report_of
+from audit_pipeline.spool.targets import FolderTarget
 from tests.support.audit.published_results import publish_rows, story
 
 
@@ -13,3 +16,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("story")
     publish_rows(root, story())
     return root
+
+
+@pytest.fixture(scope="session")
+def report(told: Path) -> Report:
+    return report_of(PublishedTables(FolderTarget(told)), 7)

@@ -27,11 +27,6 @@ BEFORE = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def report(told: Path) -> Report:
-    return report_of(PublishedTables(FolderTarget(told)), 7)
-
-
-@pytest.fixture(scope="module")
 def found(report: Report) -> Subjects:
     assert report.subjects is not None
     return report.subjects

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from audit_pipeline.report.plots.bars import Bar, Legend, Level, bar_plot
 from audit_pipeline.report.plots.frame import HEIGHT, WIDTH, Key, Numbers
 from audit_pipeline.report.plots.lines import Axes, Band, Line, line_plot
+from audit_pipeline.report.plots.spark import sparkline
 from audit_pipeline.report.plots.ticks import TIMES_MAX, linear, logarithmic, times
 from audit_pipeline.report.window import DAY_US, HOUR_US, MINUTE_US, SECOND_US, Span
 
@@ -65,6 +66,7 @@ def test_a_line_is_broken_where_nothing_is_known_and_a_point_by_itself_is_a_dot(
     made = line_plot("T", [Line("a", "", series)], axes, [], str)
     (path,) = re.findall(r'<path d="([^"]*)" class="line line-0"', made)
     assert path == f"M166.67 0h.01M833.33 {HEIGHT}h.01"
+    assert re.findall(r'<tr data-place="([^"]*)">', made) == ["0.1667", "0.5", "0.8333"]
     assert "<td>1970-01-01 00:20</td><td></td>" in made
 
 
@@ -82,6 +84,7 @@ def test_bars_are_stacked_and_the_limit_is_a_line_across_them() -> None:
     legend = Legend((Key("", "accepted"), Key("", "refused")), Key("", "held"), Level("limit", 5.0, "5/s"))
     scale = linear(20.0, 1.0, "x")
     made = bar_plot("T", [Bar(0, (5.0, 10.0), 20.0)], HOUR_US, (scale, HOUR), legend, Numbers(("n",), [("1",)]))
+    assert '<tr data-place="0.5">' in made
     heights = re.findall(r'<rect x="0" y="([\d.]+)" width="860" height="([\d.]+)" class="fill fill-(\d)"', made)
     assert [(float(y), float(height)) for y, height, _ in heights] == [
         (HEIGHT * 0.75, HEIGHT * 0.25),
@@ -89,3 +92,14 @@ def test_bars_are_stacked_and_the_limit_is_a_line_across_them() -> None:
     ]
     assert f'd="M0 {HEIGHT * 0.75:g}H{WIDTH}" class="line limit"' in made
     assert 'd="M0 0H860" class="line held"' in made
+
+
+def test_a_sparkline_reaches_from_zero_to_its_largest_value() -> None:
+    made = sparkline([0, 5, 20])
+    assert made is not None
+    assert 'd="M0 24L50 18L100 0"' in made
+
+
+@pytest.mark.parametrize("values", [[], [3], [0, 0, 0]])
+def test_too_few_values_and_zeros_make_no_sparkline(values: list[int]) -> None:
+    assert sparkline(values) is None

@@ -96,6 +96,13 @@ async def test_other_line_ends_of_the_same_certificates_write_nothing(authority:
         assert world.kube.take("Secret", STORE) == before
 
 
+async def test_comments_of_any_characters_are_no_mistake(authority: TestAuthority) -> None:
+    pair, comment = authority.issue("shop"), "# Főtanúsítvány\n"
+    world = Listening(of_pair(pair, ca_crt=comment + authority.pem), authentication={"type": "tls"})
+    assert (await world.reconcile())[0] == "BrokersStarting"
+    assert world.store()["truststore.pem"].endswith(authority.pem)
+
+
 async def test_a_missing_secret_is_a_condition_and_nothing_waits_for_it_in_a_pod() -> None:
     world = Listening()
     reason, message = await world.reconcile()

@@ -151,6 +151,28 @@ async def test_the_entities_with_quotas_are_limited() -> None:
         assert {entity[0][1] for entity in node.image.quotas} == {"b", "c"}
 
 
+async def test_an_entity_that_names_a_type_twice_is_the_same_entity() -> None:
+    """The last name of a type counts. An entity that could be removed several times would make room for others."""
+    async with ControllerInMemory(properties={"sluicegate.client.quotas.max": "2"}) as node:
+        entries = [one({"user": name}, consumer_byte_rate=5.0) for name in ("a", "b")]
+        await node.ask(alter_client_quotas.API, 1, {"entries": entries, "validate_only": False})
+
+        def removed(*names: str) -> dict[str, Any]:
+            entity = [{"entity_type": "user", "entity_name": name} for name in names]
+            return {"entity": entity, "ops": [{"key": "consumer_byte_rate", "value": 0.0, "remove": True}]}
+
+        changes = [removed("a"), removed("x", "a"), removed("y", "a")]
+        more = [one({"user": name}, consumer_byte_rate=5.0) for name in ("c", "d")]
+        answer = await node.ask(alter_client_quotas.API, 1, {"entries": [*changes, *more], "validate_only": False})
+        assert [entry["error_code"] for entry in answer["entries"]] == [
+            ErrorCode.NONE,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.NONE,
+            ErrorCode.POLICY_VIOLATION,
+        ]
+
+
 async def test_the_names_of_all_quotas_are_limited() -> None:
     async with ControllerInMemory(properties={"sluicegate.client.quotas.names.bytes.max": "1000"}) as node:
         assert await altered(node, of_clients("ö" * 200)) == [(ErrorCode.NONE, "")]

@@ -271,6 +271,15 @@ async def test_a_check_runs_elsewhere() -> None:
     assert answer.error_message.endswith("invalid credentials with SASL mechanism SLOW")
 
 
+async def test_a_connection_that_is_being_closed_meanwhile_keeps_its_handler() -> None:
+    scene = Scene()
+    scene.handshake(mechanism="SLOW")
+    reply = scene.ask("sasl_authenticate", 2, auth_bytes=b"good")
+    scene.connection.handler = _unused
+    await ended(reply)
+    assert scene.connection.handler is _unused
+
+
 async def test_a_session_ends_and_begins_again() -> None:
     scene = Scene(lifetime_ms=5_000)
     scene.handshake()

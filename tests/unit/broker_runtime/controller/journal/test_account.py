@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from broker_runtime.controller.journal.kube_account import find_account
+from broker_runtime.controller.journal.kube_requests import KubeRequests
 from broker_runtime.controller.journal.kube_store import owner_reference
 from broker_runtime.errors import ConfigError
+from tests.support.processes.authority import TestAuthority
 
 
 def kubeconfig(folder: Path, **changes: Any) -> dict[str, str]:
@@ -47,6 +49,13 @@ def test_a_kubeconfig(tmp_path: Path) -> None:
     inline = {"server": "https://api", "certificate-authority-data": base64.b64encode(b"CERT").decode()}
     clusters = [{"name": "here", "cluster": inline}]
     assert find_account("x", kubeconfig(tmp_path, clusters=clusters)).certificate == "CERT"
+
+
+def test_comments_of_the_api_servers_authority_may_have_any_characters(tmp_path: Path) -> None:
+    text = f"# Főtanúsítvány\n{TestAuthority().pem}"
+    inline = {"server": "https://api", "certificate-authority-data": base64.b64encode(text.encode()).decode()}
+    account = find_account("x", kubeconfig(tmp_path, clusters=[{"name": "here", "cluster": inline}]))
+    KubeRequests(account, 1.0).close()
 
 
 def test_an_owner_is_whole_or_refused() -> None:

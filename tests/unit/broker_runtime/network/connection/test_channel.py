@@ -78,6 +78,7 @@ class Served:
             cast(AbstractEventLoop, self.loop), self.poller, self.clock, limits or NetworkLimits(), self._handle
         )
         shared.host = self
+        self.shared = shared
         self.channel = Channel(transport, Origin(1, "EXTERNAL", ("10.0.0.1", 1), 1000.0), shared)
         self.connection = self.channel.connection
         self.channel.start()

@@ -8,6 +8,8 @@ from broker_runtime.network.connection.hanging_up import HangingUp
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.memory_transport import MemoryTransport
+from tests.unit.broker_runtime.network.connection.test_channel import Served, request
 
 FRAME = memoryview(b"a request")
 ANSWER = (b"an answer",)
@@ -18,6 +20,7 @@ class Client:
 
     def __init__(self, scene: "Scene", number: int) -> None:
         self.scene, self.id = scene, number
+        self.handler: Any = scene.serve
         self.is_open = True
 
     def close(self) -> None:
@@ -34,7 +37,6 @@ class Scene:
         self.soon: list[Callable[[], None]] = []
         self.clients = [Client(self, number) for number in range(clients)]
         self.served: list[int] = []
-        self.handler: Any = self.serve
         self.hanging_up = HangingUp(cast("Any", self))
 
     @property
@@ -50,7 +52,7 @@ class Scene:
         return ANSWER
 
     def ask(self, client: Client) -> Reply | PendingReply:
-        return cast("Reply | PendingReply", self.handler(FRAME, client))
+        return cast("Reply | PendingReply", client.handler(FRAME, client))
 
     def begin(self, *clients: Client) -> None:
         self.hanging_up.begin(cast("list[Connection]", clients))
@@ -68,7 +70,6 @@ def test_thousands_are_closed_in_short_turns() -> None:
         scene.soon.pop()()
     assert scene.open == 0
     assert scene.hanging_up.lengths.longest_s(scene.now()) < 0.002
-    assert scene.handler == scene.serve
 
 
 def test_clients_to_be_closed_are_not_served_and_others_are() -> None:
@@ -79,12 +80,12 @@ def test_clients_to_be_closed_are_not_served_and_others_are() -> None:
     assert isinstance(answer, PendingReply)
     heard: list[Reply | None] = []
     answer.on_complete(heard.append)
-    assert heard == [None], "it is hung up on"
+    assert heard == [None], "the request ends its connection"
     assert scene.ask(stays) == ANSWER
     assert scene.served == [stays.id]
 
 
-def test_clients_that_connect_meanwhile_are_closed_too_and_then_serving_resumes() -> None:
+def test_clients_that_connect_meanwhile_are_closed_too() -> None:
     scene = Scene(30)
     scene.begin(*scene.clients[:20])
     scene.soon.pop(0)()
@@ -92,7 +93,6 @@ def test_clients_that_connect_meanwhile_are_closed_too_and_then_serving_resumes(
     while scene.soon:
         scene.soon.pop()()
     assert scene.open == 0
-    assert scene.handler == scene.serve
 
 
 def test_closing_no_clients_schedules_no_work() -> None:
@@ -100,3 +100,17 @@ def test_closing_no_clients_schedules_no_work() -> None:
     scene.begin()
     assert not scene.soon
     assert scene.ask(scene.clients[0]) == ANSWER
+
+
+def test_a_connection_that_is_to_be_closed_serves_no_request() -> None:
+    transport = MemoryTransport()
+    served = Served(transport)
+    transport.arrive(request(b"a"))
+    served.channel.on_readable()
+    assert served.taken() == request(b"a")
+    HangingUp(served.shared).begin([served.connection])
+    transport.arrive(request(b"b"))
+    served.channel.on_readable()
+    served.loop.run()
+    assert served.taken() == b""
+    assert served.ended == 1

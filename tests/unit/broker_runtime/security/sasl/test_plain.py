@@ -1,5 +1,7 @@
 """PLAIN accepts the right password, and refuses all else with Kafka's texts (RFC 4616)."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,3 +57,16 @@ def test_any_bytes_are_accepted_or_refused(message: bytes) -> None:
     except SaslRefusedError:
         return
     assert message.split(b"\0")[1].decode() in USERS
+
+
+def test_a_message_of_very_many_parts_is_not_taken_apart() -> None:
+    """Half a million parts would hold the event loop for milliseconds, before the client has authenticated."""
+    message = bytes(524_288)
+    tracemalloc.start()
+    try:
+        with pytest.raises(SaslRefusedError, match="expected 3 tokens, got 524289"):
+            PlainServer(USERS).step(message)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * len(message)

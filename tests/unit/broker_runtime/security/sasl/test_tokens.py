@@ -56,6 +56,7 @@ def test_the_names_of_the_claims_are_configured() -> None:
     ("bad", "expected"),
     [
         ({"exp": NOW_S - 30}, "expired"),
+        ({"sub": "a\ud800"}, "no claim sub that is a name"),
         ({"exp": None}, "no claim exp"),
         ({"exp": "soon"}, "no claim exp"),
         ({"exp": True}, "no claim exp"),

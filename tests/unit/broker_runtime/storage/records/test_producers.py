@@ -122,7 +122,7 @@ def test_a_snapshot_of_many_producers_encodes_none_of_them_again(monkeypatch: py
 
 
 def _of_many(seen_ms: int, first: int = 0, count: int = 5_000, into: ProducerStates | None = None) -> ProducerStates:
-    states = into or ProducerStates()
+    states = ProducerStates() if into is None else into
     for number in range(first, first + count):
         states.record(number, 0, StoredBatch(0, 0, number, number, 0), seen_ms)
     return states
@@ -185,3 +185,20 @@ def test_a_producer_keeps_its_last_five_batches() -> None:
     assert states.duplicate_or_check(1, 0, 2, 2) == StoredBatch(2, 2, 2, 2, 0)
     with pytest.raises(KafkaError):
         states.duplicate_or_check(1, 0, 1, 1)
+
+
+def test_a_partition_remembers_a_limited_number_of_producers_and_forgets_those_that_are_silent_longest() -> None:
+    states = _of_many(0)
+    states.record(7, 0, StoredBatch(1, 1, 6_000, 6_000, 0), 1)
+    sizes = [5_000, *(len(states) for _ in states.expire(2, 10, 100)), len(states)]
+    assert max(before - after for before, after in pairwise(sizes)) < 200
+    assert _known(states) == [*range(4_901, 5_000), 7]
+    assert states.duplicate_or_check(4_900, 0, 5, 5) is None, "as after its expiry it may begin with any sequence"
+
+
+def test_one_tick_of_the_upkeep_forgets_the_producers_beyond_the_limit() -> None:
+    house = LogHouse()
+    house.logs.upkeep.configure(BrokerConfig(sluicegate_partition_producers_max=10))
+    _of_many(house.clock.wall_ms(), into=house.log.producers)
+    at_once(house.logs.tick())
+    assert len(house.log.producers) == 10

@@ -186,7 +186,9 @@ async def test_an_authority_of_the_user_issues_and_its_successor_is_overlapped(m
     pair = TestAuthority().issue("no-authority")
     world.secrets.put("my-ca", tls_crt=pair.certificate, tls_key=pair.key)
     assert "not the one of an authority" in (await world.keep()).problem
-    world.secrets.put("my-ca", tls_crt=first.certificate, tls_key=first.key)
+    world.secrets.put("my-ca", tls_crt=first.certificate.replace("\nM", "\nőM", 1), tls_key=first.key)
+    assert "its certificate cannot be read" in (await world.keep()).problem
+    world.secrets.put("my-ca", tls_crt=f"# ő\n{first.certificate}", tls_key=first.key)
     assert (await world.keep()).settled
     assert world.secrets.written == [NODES]
     world.follow()

@@ -1,6 +1,7 @@
 """KafkaUsers from manifests to a broker in memory, and back into their status."""
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from sluicegate_operator.settings import read_settings
 from tests.support.fakes.memory_kube import Json, MemoryKube
 from tests.support.fakes.scripted_users import ScriptedUsers
 from tests.support.manifests.bad_manifests import cluster
-from tests.support.manifests.user_manifests import acl, certified, kafka_user
+from tests.support.manifests.user_manifests import SCRAM, acl, certified, kafka_user
 
 SHOP = ("default", "shop")
 DELETION_S = 300.0
@@ -115,6 +116,25 @@ async def test_a_deleted_user_leaves_what_others_have_set() -> None:
     assert (users.broker.rules, users.broker.passwords) == (set(), {})
     assert users.broker.quotas == {"alice": {"producer_byte_rate": 9.0}}
     assert [event["reason"] for event in users.kube.events("UserRemoved")] == ["UserRemoved"]
+
+
+async def test_a_user_whose_name_has_a_percent_sign_keeps_apart_from_others() -> None:
+    """The ACL of `a b` is another client's, although the status has a blank as %20."""
+    entry = {"resource": {"type": "topic", "name": "orders"}, "operations": ["Read"]}
+    users = Users(kafka_user("alice", entry, userName="a%20b"))
+    await users.reconcile()
+    [own] = users.broker.rules
+    foreign = replace(own, principal="User:a b")
+    users.broker.rules.add(foreign)
+    other = {**entry, "resource": {"type": "topic", "name": "bills"}}
+    users.kube.put(kafka_user("alice", other, userName="a%20b"))
+    await users.reconcile()
+    assert own not in users.broker.rules, "what leaves the spec is removed"
+    users.kube.put(kafka_user("alice", entry, userName="a%20b"))
+    await users.reconcile()
+    users.kube.delete_as_a_person("KafkaUser", "alice")
+    await users.reconcile()
+    assert users.broker.rules == {foreign}
 
 
 async def test_a_deleted_user_waits_for_brokers_but_not_for_ever() -> None:
@@ -218,6 +238,35 @@ async def test_a_paused_cluster_keeps_its_users() -> None:
     await users.reconcile()
     assert users.broker.writes == writes
     assert users.ready()[1] == "Paused"
+
+
+@pytest.mark.parametrize("word", ["", "hidden\n", "hidden\r\nword", "hidden\nword", "hidden\0", "\xff"])
+async def test_a_given_password_is_one_line_of_text(word: str) -> None:
+    """Kafka's clients read it from a quoted text, which ends with its line."""
+    source = {"valueFrom": {"secretKeyRef": {"name": "given", "key": "word"}}}
+    users = Users(kafka_user(authentication=SCRAM | {"password": source}))
+    data = {"word": base64.b64encode(word.encode("latin-1")).decode()}
+    users.kube.put({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "given"}, "data": data})
+    await users.reconcile()
+    status, reason, message = users.ready()
+    assert (status, reason) == ("False", "SecretUnusable")
+    assert "hidden" not in message
+    assert users.broker.passwords == {}
+    assert users.kube.names("Secret") == ["given"]
+
+
+@pytest.mark.parametrize("word", ["", "hidden\nword", "\xff"])
+async def test_what_another_client_has_written_into_the_secret_is_replaced_unless_it_is_a_password(word: str) -> None:
+    users = Users(kafka_user())
+    await users.reconcile()
+    written = users.kube.take("Secret", "alice")
+    changed = {"password": base64.b64encode(word.encode("latin-1")).decode()}
+    users.kube.put(written | {"data": written["data"] | changed})
+    before = dict(users.broker.passwords)
+    await users.reconcile()
+    assert users.ready()[1] == "Applied"
+    assert len(users.password()) == 32
+    assert users.broker.passwords != before
 
 
 async def test_a_password_that_is_older_than_its_kafka_user_is_overwritten_and_goes_with_it() -> None:

@@ -5,6 +5,7 @@ no line here.
 """
 
 import asyncio
+import base64
 from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +24,7 @@ from tests.support.fakes.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import Json, cluster, listener, observer, quota, topic
 from tests.support.manifests.pipeline_manifests import SPARK, pipeline
 from tests.support.manifests.user_manifests import kafka_user
+from tests.support.processes.authority import TestAuthority
 
 KEY = ("default", "shop")
 NOW = datetime(2026, 1, 1, 20, 0, 5, tzinfo=UTC)
@@ -55,6 +57,19 @@ PEOPLES = (
         "of-by-kubeflow",
     ),
 )
+_AUTHORITY = TestAuthority()
+_PAIR = _AUTHORITY.issue("shop")
+_PEM = {"tls.crt": _PAIR.certificate, "tls.key": _PAIR.key, "ca.crt": _AUTHORITY.pem}
+SECURED = (
+    shop(clusterCa={}),
+    _born(listener(exposure="NodePort", tls={"secretName": "shop-tls"}), "of-the-listener"),
+    {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "shop-tls"},
+        "data": {name: base64.b64encode(pem.encode()).decode() for name, pem in _PEM.items()},
+    },
+)
 VIEW = ControllerView(
     ClusterOverview("id", 1000, 1, 9, tuple(BrokerOverview(i, 7, "i", BrokerState.ONLINE, host="h") for i in range(3)))
 )
@@ -63,8 +78,9 @@ VIEW = ControllerView(
 class World:
     """The operator over an API server in memory, with a controller that reports all brokers as online."""
 
-    def __init__(self, *others: Json) -> None:
-        self.kube = MemoryKube(*PEOPLES, *others)
+    def __init__(self, *others: Json, secured: bool = False) -> None:
+        """`secured`: with TLS between nodes and for clients, which has Secrets and takes longer."""
+        self.kube = MemoryKube(*PEOPLES, *(SECURED if secured else ()), *others)
         settings = read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None)
         self._context = Context(self.kube, settings)  # type: ignore[arg-type]
         self._context.mark = lambda queue, key: None
@@ -101,9 +117,9 @@ class World:
         return reasons
 
 
-async def _made() -> list[tuple[str, str, str]]:
+async def _made(*, secured: bool) -> list[tuple[str, str, str]]:
     """apiVersion, kind and name of every object that is made, and of the pods that StatefulSets make."""
-    world = World()
+    world = World(secured=secured)
     before = set(world.kube.objects)
     await world.settle()
     await world.close()
@@ -113,7 +129,8 @@ async def _made() -> list[tuple[str, str, str]]:
     return sorted([(item["apiVersion"], item["kind"], item["metadata"]["name"]) for item in made] + pods)
 
 
-MADE = asyncio.run(_made())
+_SECRETS = [case for case in asyncio.run(_made(secured=True)) if case[1] == "Secret"]
+MADE = sorted({*asyncio.run(_made(secured=False)), *_SECRETS})
 ANOTHERS = [{"apiVersion": "example.org/v1", "kind": "Other", "name": "other", "uid": "x", "controller": True}]
 EARLIER = {
     "apiVersion": "sluicegate.dev/v1alpha1",
@@ -141,6 +158,12 @@ def test_every_kind_of_child_is_among_the_cases() -> None:
     assert kinds >= {"BrokerRegistration", "SparkApplication"}
     assert "shop-observers" in {name for _, _, name in MADE}
     assert len(MADE) > 25
+    assert {name for _, _, name in _SECRETS} == {
+        "alice",
+        "shop-cluster-ca",
+        "shop-cluster-tls",
+        "shop-external-listener-tls",
+    }
 
 
 @pytest.mark.parametrize("marks", MARKS)
@@ -151,7 +174,7 @@ async def test_an_object_of_somebody_else_is_left_alone_and_named(
     meta = {"name": name, "namespace": "default", "uid": "theirs", "creationTimestamp": "2026-06-01T00:00:00Z"}
     spec = {"resources": {"requests": {"storage": "1Gi"}}, "replicas": 7, "theirs": True}
     theirs = {"apiVersion": version, "kind": kind, "metadata": meta | deepcopy(MARKS[marks]), "spec": spec}
-    world = World(theirs)
+    world = World(theirs, secured=kind == "Secret")
     before = deepcopy(world.kube.take(kind, name))
     await world.settle()
     assert world.kube.take(kind, name) == before
@@ -169,7 +192,7 @@ async def test_an_object_of_somebody_else_that_replaces_a_child_is_left_alone(
     version: str, kind: str, name: str
 ) -> None:
     """Somebody deletes a child while the operator runs, and creates an object of their own with its name."""
-    world = World()
+    world = World(secured=kind == "Secret")
     await world.settle()
     if (kind, "default", name) in world.kube.objects:
         theirs = deepcopy(world.kube.take(kind, name))

@@ -107,3 +107,12 @@ def test_certificates_that_cannot_be_used_are_refused() -> None:
     with pytest.raises(SecurityError, match="must not contain the character NUL"):
         ClientSecurity(sasl=SaslSettings("PLAIN", "a", "b\0")).check()
     assert "PRIVATE" not in repr(TlsSettings(authority.pem, one.certificate, one.key))
+
+
+def test_comments_of_certificates_may_have_any_characters() -> None:
+    authority, comment = TestAuthority(), "# Főtanúsítvány\n"
+    one = authority.issue("one")
+    found = TlsSettings(comment + authority.pem, comment + one.certificate, comment + one.key).context()
+    assert len(found.get_ca_certs()) == 1
+    with pytest.raises(SecurityError, match="trusted certificates are not"):
+        TlsSettings(authority.pem.replace("\nM", "\nőM", 1)).context()

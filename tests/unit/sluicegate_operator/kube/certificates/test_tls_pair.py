@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from sluicegate_operator.kube.certificates import new_certificate
 from sluicegate_operator.kube.certificates.new_certificate import new_pair
@@ -52,6 +53,26 @@ def test_what_does_not_belong_together_is_refused_in_a_sentence(pair: TlsPair) -
         replace(pair, certificate=b"junk").expires_s(HOST)
     with pytest.raises(CertificateError, match=r"ca\.crt cannot be used"):
         replace(pair, authorities=b"junk").expires_s(HOST)
+
+
+COMMENT = "# Főtanúsítvány\n".encode()
+"""A comment that is not ASCII, as bundles of authorities have them."""
+
+
+def test_comments_of_any_characters_are_read_over(pair: TlsPair) -> None:
+    commented = TlsPair(COMMENT + pair.certificate, COMMENT + pair.key, COMMENT + pair.authorities)
+    assert commented.expires_s(HOST) == pair.expires_s(HOST)
+    inside = pair.authorities.replace(b"\nM", b"\n\xc5\x91M", 1)
+    with pytest.raises(CertificateError, match=r"ca\.crt cannot be used"):
+        replace(pair, authorities=inside).expires_s(HOST)
+
+
+def test_an_encrypted_key_is_refused_without_a_question_at_the_terminal(pair: TlsPair) -> None:
+    key = serialization.load_pem_private_key(pair.key, None)
+    form = serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"hidden-word")
+    encrypted = replace(pair, key=key.private_bytes(serialization.Encoding.PEM, *form))
+    with pytest.raises(CertificateError, match=r"tls\.key is encrypted: store it unencrypted"):
+        encrypted.expires_s(HOST)
 
 
 def test_a_secret_gives_back_what_was_put_into_it(pair: TlsPair) -> None:

@@ -150,10 +150,12 @@ def test_quotas_have_kafkas_keys() -> None:
     }
 
 
-NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\n"), min_size=1, max_size=30)
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30) | st.text(" %25 0Aa", min_size=1)
+"""Names, and those that have the characters and parts of an encoded line."""
 
 
 @given(
+    NAMES,
     NAMES,
     NAMES,
     st.sampled_from(AclResourceType),
@@ -164,13 +166,31 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\n"), min_size=
 def test_a_remembered_rule_is_read_as_it_was(
     name: str,
     who: str,
+    host: str,
     resource: AclResourceType,
     pattern: AclPatternType,
     operation: AclOperation,
     permission: AclPermission,
 ) -> None:
-    one = AclRule(resource, name, pattern, f"User:{who}", "*", operation, permission)
+    one = AclRule(resource, name, pattern, f"User:{who}", host, operation, permission)
     assert decode_rule(encode_rule(one)) == one
+
+
+def test_the_longest_rules_fit_into_the_status() -> None:
+    """Each blank and each percent sign of a user's name is three characters in a line."""
+    for character in " %ö":
+        entry = acl("transactionalId", "n" * 249, "DescribeConfigs", host="2001:db8:" + ":".join(["1234"] * 6))
+        entry["resource"]["patternType"] = "prefix"
+        found = user(entry, userName=character * 249)
+        own = SetForUser(wanted_rules(found))
+        assert SetForUser.of(user(entry, userName=character * 249, own=own)) == own
+
+
+@pytest.mark.parametrize("text", ["ALLOW READ TOPIC LITERAL * User:50% n", "ALLOW READ TOPIC LITERAL * User:a%20%b n"])
+def test_a_line_of_an_earlier_version_is_read(text: str) -> None:
+    found = decode_rule(text)
+    assert found is not None
+    assert found.principal in ("User:50%", "User:a %b")
 
 
 @pytest.mark.parametrize("text", ["", "a b", "ALLOW READ TOPIC LITERAL * User:a", "ALLOW X TOPIC LITERAL * User:a n"])

@@ -1,0 +1,56 @@
+"""The traffic of all clusters together, over time: what the tiles of the page are drawn from."""
+
+from dataclasses import dataclass
+
+from audit_pipeline.report.figures.scope import Scope
+
+_STEPS = """
+SELECT epoch_us(since) // $step_us * $step_us AS at_us, sum(requests)::BIGINT AS requests,
+  sum(errors)::BIGINT AS errors, sum(in_bytes)::BIGINT AS in_bytes, sum(out_bytes)::BIGINT AS out_bytes
+FROM traffic_by_grain
+WHERE event_date BETWEEN $from_day AND $to_day AND epoch_us(since) >= $from_us AND epoch_us(since) < $to_us
+  AND NOT is_follower
+GROUP BY at_us ORDER BY at_us
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What clients of all clusters asked for in a step of time; bytes are those of requests and responses."""
+
+    at_us: int
+    requests: int
+    errors: int
+    in_bytes: int
+    out_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """The steps of the time shown, without those before the first and after the last request."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def requests(self) -> int:
+        return sum(step.requests for step in self.steps)
+
+    @property
+    def errors(self) -> int:
+        return sum(step.errors for step in self.steps)
+
+    @property
+    def in_bytes(self) -> int:
+        return sum(step.in_bytes for step in self.steps)
+
+    @property
+    def out_bytes(self) -> int:
+        return sum(step.out_bytes for step in self.steps)
+
+
+def overall(scope: Scope) -> Overall:
+    found = {row["at_us"]: Step(**row) for row in scope.ask(_STEPS)}
+    if not found:
+        return Overall(())
+    times = range(min(found), max(found) + 1, scope.windows.step_us)
+    return Overall(tuple(found.get(at_us, Step(at_us, 0, 0, 0, 0)) for at_us in times))

@@ -1,0 +1,24 @@
+"""What the members of a group have told its coordinator, in bytes, for `members_room`. Pure."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.consumer.group import ConsumerGroup
+from broker_runtime.groups.group import Group
+from broker_runtime.groups.push.group import PushGroup
+
+
+class _Member(Protocol):
+    @property
+    def size(self) -> int: ...
+
+
+def members_bytes(group: Group) -> int:
+    """Return the bytes of all members. Reads all of them."""
+    members: Iterable[_Member] = ()
+    if isinstance(group, ClassicGroup):
+        members = group.members.by_id.values()
+    elif isinstance(group, ConsumerGroup | PushGroup):
+        members = group.members.values()
+    return sum(member.size for member in members)
