@@ -19,6 +19,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+from pyspark.sql.types import StructType
 
 from audit_pipeline.contract import SEGMENT_MS
 from audit_pipeline.errors import BadUseError, first_line
@@ -38,7 +39,7 @@ from audit_pipeline.reading.published import (
     successor,
 )
 from audit_pipeline.results.clean import of_days
-from audit_pipeline.results.frames import result_schema
+from audit_pipeline.results.frames import local_frame, result_schema
 from audit_pipeline.results.measured import has_unknown_clients, with_clients
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.tables import Kind, result_tables
@@ -53,6 +54,14 @@ log = logging.getLogger(__name__)
 _ROWS_AT_ONCE: Final = 20_000_000
 """Days are built together up to this number of event rows; a single day may have more."""
 _DISK_IS_FULL: Final = "No space left on device"
+_HOLES: Final = (
+    StructType()
+    .add("at_us", "bigint", nullable=False)
+    .add("cluster_id", "string", nullable=False)
+    .add("broker_id", "int", nullable=False)
+    .add("holes", "bigint", nullable=False)
+    .add("open_since_us", "bigint")
+)
 _LOOKS_MAX: Final = 5
 """How often a source is scanned again after reading it has failed."""
 
@@ -233,11 +242,8 @@ class _Build:
         settled_us = self._request.settled_us
         found_holes = source.holes(settled_us)
         self._made_from = made_from(self._request.settings, found_holes, wrong)
-        holes = self._spark.createDataFrame(
-            [tuple(hole) for hole in found_holes],
-            "at_us bigint, cluster_id string, broker_id int, holes bigint, open_since_us bigint",
-        )
-        apart = self._spark.createDataFrame([tuple(each) for each in wrong], result_schema("quarantine"))
+        holes = local_frame(self._spark, _HOLES, found_holes)
+        apart = local_frame(self._spark, result_schema("quarantine"), wrong)
         self._write(whole_results(stored, holes, apart, self._request.settings, settled_us), [])
 
     def _stored(self, table: str, days: Iterable[date] | None = None) -> DataFrame:

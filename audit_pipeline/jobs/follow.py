@@ -25,7 +25,7 @@ from audit_pipeline.jobs.progress import BatchNews
 from audit_pipeline.jobs.store import prepare, write_table
 from audit_pipeline.reading.live import LIVE, LIVE_MANIFEST, LiveBatch, LiveManifest, publish_live, read_live
 from audit_pipeline.reading.published import PROBE, remove_drafts
-from audit_pipeline.results.frames import EventFrames, event_schema
+from audit_pipeline.results.frames import EventFrames, event_schema, local_frame
 from audit_pipeline.results.usage import usage
 from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US
 from audit_pipeline.sources.streams import stream_of
@@ -234,7 +234,7 @@ def _intervals(spark: SparkSession, request: FollowRequest) -> tuple[DataFrame, 
 def _added_up(spark: SparkSession, **frames: DataFrame) -> DataFrame:
     """Add up like `build`; tables that are not given are empty."""
     given = {
-        table: frames[table] if table in frames else spark.createDataFrame([], event_schema(table))
+        table: frames[table] if table in frames else local_frame(spark, event_schema(table))
         for table in contract().tables
     }
     return usage(

@@ -8,7 +8,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from audit_pipeline.contract import contract
-from audit_pipeline.results.frames import EventFrames, event_schema
+from audit_pipeline.results.frames import EventFrames, event_schema, local_frame
 from audit_pipeline.sources.catalogue import Hole, SegmentEntry, holes
 from audit_pipeline.sources.look import SegmentListing
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
@@ -68,7 +68,7 @@ class LandedSegments(SegmentListing):
                 files = [_wanted(entry) for entry in wanted if (entry.source, entry.table) == (source, table)]
                 part = frame_of(spark, source, files, schema, all_by_arrow=self._all_by_arrow) if files else None
                 frame = part if frame is None else frame.unionByName(part) if part is not None else frame
-            frames[table] = spark.createDataFrame([], schema) if frame is None else frame
+            frames[table] = local_frame(spark, schema) if frame is None else frame
         return EventFrames(**frames)
 
     def scan_again(self, days: Collection[date]) -> bool:

@@ -21,7 +21,7 @@ def test_the_answers_are_printed_and_the_page_is_written(tmp_path: Path, capsys:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Is the audit complete? Yes. All 2,700 events of 1 broker are recorded")
     assert lines[2].startswith("Who caused the last storm? storm from 127.0.0.2. On 2026-11-22 09:30:20 UTC, for 30 s,")
-    assert str(out) in lines[3]
+    assert str(out) in lines[5]
     assert out.read_text().startswith("<!doctype html>")
     assert json.loads((tmp_path / "page.json").read_text())["days"] == 3
 

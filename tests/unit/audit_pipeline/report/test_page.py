@@ -15,6 +15,8 @@ from tests.support.audit.published_results import HOSTILE, LONG, minutes_of_a_de
 from tests.unit.audit_pipeline.report.test_markup import Read
 
 SECTIONS = [
+    "usage",
+    "failures",
     "traffic",
     "latency",
     "top",
