@@ -19,7 +19,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from audit_pipeline.contract import SEGMENT_MS
 from audit_pipeline.errors import BadUseError, first_line
@@ -56,11 +56,11 @@ _ROWS_AT_ONCE: Final = 20_000_000
 _DISK_IS_FULL: Final = "No space left on device"
 _HOLES: Final = (
     StructType()
-    .add("at_us", "bigint", nullable=False)
-    .add("cluster_id", "string", nullable=False)
-    .add("broker_id", "int", nullable=False)
-    .add("holes", "bigint", nullable=False)
-    .add("open_since_us", "bigint")
+    .add("at_us", LongType(), nullable=False)
+    .add("cluster_id", StringType(), nullable=False)
+    .add("broker_id", IntegerType(), nullable=False)
+    .add("holes", LongType(), nullable=False)
+    .add("open_since_us", LongType())
 )
 _LOOKS_MAX: Final = 5
 """How often a source is scanned again after reading it has failed."""
