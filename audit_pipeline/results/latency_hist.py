@@ -11,13 +11,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
 from audit_pipeline.results.frames import EventFrames, as_table
-from audit_pipeline.results.histogram import bucket_of
+from audit_pipeline.results.histogram import bucket_in, bucket_of, packed, requests_in
 from audit_pipeline.results.measured import FETCH, api_of_partition, is_failed, service_us, window_start
 
 _KEY: Final = ("window_start", "client_id", "topic", "principal", "api", "cluster_id", "event_date")
 _SUMS: Final = ("requests", "errors")
 _TOGETHER: Final = 16
-_ENTRIES: Final = "array<struct<bucket:smallint,requests:bigint>>"
 
 
 def latency_hist(events: EventFrames) -> DataFrame:
@@ -35,7 +34,7 @@ def latency_hist(events: EventFrames) -> DataFrame:
         .agg(*(F.sum(name).alias(name) for name in _SUMS), F.collect_list("entries").alias("entries"))
         .where(F.col("requests") > 0)
     )
-    latency = F.map_from_entries(F.array_sort(F.flatten("entries")))
+    latency = F.map_from_entries(F.transform(F.sort_array(F.flatten("entries")), _entry))
     return as_table(histograms.withColumn("latency", latency), "latency_hist")
 
 
@@ -45,12 +44,14 @@ def _counts() -> list[Column]:
 
 
 def _entries() -> Column:
-    """Return the buckets of a chunk that have requests."""
-    made = (
-        F.struct((F.col("chunk") * _TOGETHER + number).alias("bucket"), F.col(f"at_{number}").alias("requests"))
-        for number in range(_TOGETHER)
-    )
-    return F.filter(F.array(*made).cast(_ENTRIES), lambda entry: entry["requests"] > 0)
+    """Return the buckets of a chunk that have requests, packed."""
+    made = (packed(F.col("chunk") * _TOGETHER + number, F.col(f"at_{number}")) for number in range(_TOGETHER))
+    known = (F.when(F.col(f"at_{number}") > 0, each).otherwise(_long(0)) for number, each in enumerate(made))
+    return F.array_remove(F.array(*known), _long(0))
+
+
+def _entry(entry: Column) -> Column:
+    return F.struct(bucket_in(entry).cast("smallint").alias("bucket"), requests_in(entry).alias("requests"))
 
 
 def _long(number: int) -> Column:
