@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 _ERROR_CHARACTERS: Final = 1000
 _INTERRUPTED: Final = "the build was interrupted and has published nothing: the previous results stay in force"
+_SHORT_ROWS: Final = 1_000_000
+"""A build of fewer rows of events is short for Java."""
 _SEGMENT_MS_MAX: Final = 86_400_000
 _SUMMARY_BYTES_MAX: Final = 4096
 """The maximum size of a container's termination message in Kubernetes."""
@@ -137,23 +139,26 @@ def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None
     progress = Progress(monotonic, known.get("rows_per_s"), known.get("beside_s"))
     config = connector_config() if is_topic(given.source[0]) else None
     gone: list[str] = []
-    landed = None
-    if former is not None and not is_topic(given.source[0]):
-        landed = landed_source(given.source, former.state(target), now_us)
-        again = None if landed.is_empty else build_without_spark(request, landed, former)
+    state = former.state(target) if former else None
+    landed = None if is_topic(given.source[0]) else landed_source(given.source, state, now_us)
+    if landed is not None and former is not None and not landed.is_empty:
+        again = build_without_spark(request, landed, former)
         if again is not None:
             return again, None
+    is_short = landed is not None and landed.rows_of(landed.touched) < _SHORT_ROWS
 
     def source(remembered: bytes | None) -> "EventSource":
         # Another build may have published meanwhile.
-        is_current = landed is not None and former is not None and remembered == former.state(target)
-        found = landed if is_current else named_source(spark, given.source, remembered, now_us, client)
-        assert found is not None
+        found: EventSource
+        if landed is not None and remembered == state:
+            found = landed
+        else:
+            found = named_source(spark, given.source, remembered, now_us, client)
         if problem := nothing_in(found, given.source, is_first=former is None):
             gone.append(problem)
         return found
 
-    with spark_session("sluicegate audit build", config) as spark:
+    with spark_session("sluicegate audit build", config, is_short=is_short) as spark:
         manifest = build(spark, request, source, progress)
     return manifest, gone[0] if gone else None
 
