@@ -106,16 +106,16 @@ chromium: venv  ## a headless Chromium that checks reports; installed if it is m
 
 .PHONY: spark-crds
 spark-crds: venv  ## the CRDs of kubeflow's Spark operator, by Go's module proxy
-	@$(BIN)/python -m tests.support.obtain.spark_operator_crds
+	@$(BIN)/python -m tests.support.obtain.crds.spark_operator_crds
 
 .PHONY: flux-crds
 flux-crds: venv  ## the CRDs of Flux, by Go's module proxy
-	@$(BIN)/python -m tests.support.obtain.flux_crds
+	@$(BIN)/python -m tests.support.obtain.crds.flux_crds
 
 .PHONY: prometheus
 prometheus: venv  ## Prometheus and promtool from Debian's package, and the CRDs of the Prometheus operator
 	@$(BIN)/python -m tests.support.processes.prometheus
-	@$(BIN)/python -m tests.support.obtain.prometheus_operator_crds
+	@$(BIN)/python -m tests.support.obtain.crds.prometheus_operator_crds
 
 .PHONY: observer-plugin
 observer-plugin: .observer-plugin/.installed  ## the example of a third-party observer (examples/), installed like by its user

@@ -15,6 +15,7 @@ from typing import Any
 from audit_pipeline.commands import (
     commands,
     commands_build,
+    commands_changes,
     commands_follow,
     commands_package,
     commands_results,
@@ -88,6 +89,7 @@ def parser() -> argparse.ArgumentParser:
     _add_tail(found)
     commands_build.add_build(found)
     commands_results.add_results(found)
+    commands_changes.add_changes(found)
     commands_follow.add_follow(found)
     commands_package.add_package(found)
     return made

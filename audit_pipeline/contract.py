@@ -13,6 +13,9 @@ COMMON = ("cluster_id", "broker_id", "boot_id", "seq")
 TIME_MS_MAX = 253_402_300_799_999
 """The end of the year 9999. Producers may send any number as a time: later times and times before 1970 are ignored."""
 
+SCHEMA_FILES = ("audit_event.v1.json", "audit_event.v1.1.json", "audit_event.v1.2.json")
+"""The version, and what each of its minor versions adds."""
+
 SEGMENT_MS = 60_000
 """The default of the audit log's key segment.ms: the time after which a spool is complete."""
 
@@ -52,16 +55,32 @@ class Contract:
 
 @cache
 def contract() -> Contract:
-    """Return version 1 of the schema, with the nullable columns of its minor version."""
-    read, added = _read("audit_event.v1.json"), _read("audit_event.v1.1.json")
+    """Return version 1 of the schema, with what its minor versions add."""
+    read = _read(SCHEMA_FILES[0])
     tables = {name: _table(name, table) for name, table in read["tables"].items()}
+    spool, minor = dict(read["spool"]), 0
+    for added in map(_read, SCHEMA_FILES[1:]):
+        minor = added["minor_version"]
+        tables = _with_additions(tables, added)
+        spool["client_fields"] = [*spool["client_fields"], *added.get("spool", {}).get("client_fields", ())]
+        spool["payload"] = " ".join(filter(None, [spool["payload"], added.get("spool", {}).get("meaning")]))
+    return Contract(read["schema_version"], minor, read["title"], read["meaning"], tables, spool)
+
+
+def _with_additions(tables: Mapping[str, Table], added: Mapping[str, Any]) -> dict[str, Table]:
+    """Return the tables with the columns, meanings and tables of a minor version."""
+    found = dict(tables)
     for name, columns in added["tables"].items():
-        more = fields_of({"fields": columns})
-        meaning = added["meanings"].get(name, tables[name].meaning)
-        tables[name] = replace(tables[name], meaning=meaning, fields=(*tables[name].fields, *more))
-    return Contract(
-        read["schema_version"], added["minor_version"], read["title"], read["meaning"], tables, read["spool"]
-    )
+        found[name] = replace(found[name], fields=(*found[name].fields, *fields_of({"fields": columns})))
+    for name, meaning in added["meanings"].items():
+        found[name] = replace(found[name], meaning=meaning)
+    for name, nullable in added.get("nullable", {}).items():
+        fields = tuple(
+            replace(field, nullable=True, meaning=nullable[field.name]) if field.name in nullable else field
+            for field in found[name].fields
+        )
+        found[name] = replace(found[name], fields=fields)
+    return found | {name: _table(name, table) for name, table in added.get("new_tables", {}).items()}
 
 
 def _read(name: str) -> Any:

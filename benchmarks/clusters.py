@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from benchmarks.rows import production_python
-from tests.support.processes.acknowledged import Partitions
 from tests.support.processes.apache_kafka import CLIENT_LISTENER, CONTROLLER_LISTENER, ApacheKafka
 from tests.support.processes.broker_process import BrokerGroup
+from tests.support.processes.clients.acknowledged import Partitions
 
 TIMING = {
     "broker.session.timeout.ms": "3000",

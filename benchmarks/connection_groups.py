@@ -11,7 +11,7 @@ import tracemalloc
 from collections.abc import Sequence
 
 from broker_runtime.network.quotas.accept_decision import AcceptOutcome
-from broker_runtime.network.quotas.connection_group import AddressGroupLimits
+from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.settings import QuotaSettings
 

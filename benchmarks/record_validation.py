@@ -15,7 +15,7 @@ from benchmarks.wire import produce_request
 from kafka_bytes.batches import encode_batch
 from tests.support.logs.packed_batches import packed
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.wire_client import WireClient
 
 ROUNDS = 5
 BYTES_EACH_ROUND = 10_000_000

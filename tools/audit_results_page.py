@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from audit_pipeline.results.error_codes import EXPECTED_ERRORS
+from audit_pipeline.results.outcomes.failed import EXPECTED_ERRORS
 from audit_pipeline.results.tables import Kind, ResultTable, result_definition, result_tables
 
 _TYPES: Final = {

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from broker_runtime.errors import ErrorCode
-from broker_runtime.groups.push.subscription import STREAMS_MAX, TOPICS_MAX
+from broker_runtime.groups.push.state.subscription import STREAMS_MAX, TOPICS_MAX
 from kafka_bytes.push import layouts
 from kafka_bytes.push.fields import Field
 from kafka_bytes.push.layouts import Layout

@@ -15,7 +15,7 @@ from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
 from broker_runtime.groups.lag.metrics import LagMetrics
 from broker_runtime.groups.tally import PushTally, Tally
 from broker_runtime.metadata.metrics import ControllerMetrics, ReplicationMetrics
-from broker_runtime.network.quotas.connection_group import AddressGroupLimits
+from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.metrics import AcceptorMetrics, NetworkMetrics, collect
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog

@@ -112,6 +112,17 @@ def _connection(event: Event) -> str:
     return f"{event['event']}{reason}, {_client(event)}"
 
 
+def _change(event: Event) -> str:
+    names = [event["resource_type"], event["resource_name"], event["key"]]
+    what = " ".join(name for name in names if name is not None)
+    values = [f"{word} {event[name]}" for word, name in (("from", "old_value"), ("to", "new_value")) if event[name]]
+    counted = "" if event["further"] is None else f"{event['further']} more"
+    error = event["error_code"]
+    outcome = event["ending"] if error is None else f"error {error}" if error else "succeeded"
+    parts = [f"{event['api']}: {event['operation']} {what}", *values, counted, outcome, _client(event)]
+    return ", ".join(part for part in parts if part)
+
+
 def _gap(event: Event) -> str:
     return f"{event['events']} events from {event['first_seq']} on are missing: {event['reason']}"
 
@@ -126,6 +137,7 @@ _LINES: dict[str, Callable[[Event], str]] = {
     "request": _request,
     "partition": _partition,
     "connection": _connection,
+    "change": _change,
     "gap": _gap,
 }
 

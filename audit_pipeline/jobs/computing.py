@@ -9,7 +9,6 @@ from audit_pipeline.results.correctness import correctness
 from audit_pipeline.results.cost import cost
 from audit_pipeline.results.coverage import coverage
 from audit_pipeline.results.error_budget import error_budget
-from audit_pipeline.results.failures import failures
 from audit_pipeline.results.frames import EventFrames
 from audit_pipeline.results.heard_windows import heard_windows, registrations
 from audit_pipeline.results.idle_topics import idle_topics
@@ -19,6 +18,8 @@ from audit_pipeline.results.latency_hist import latency_hist
 from audit_pipeline.results.minutes import minutes
 from audit_pipeline.results.mirror_buckets import mirror_buckets
 from audit_pipeline.results.objectives import objectives
+from audit_pipeline.results.outcomes.changes import changes
+from audit_pipeline.results.outcomes.failures import failures
 from audit_pipeline.results.replicas import replicas
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.storm_bins import storm_bins
@@ -37,6 +38,7 @@ def facts(events: EventFrames, settings: Settings) -> Frames:
         "usage": usage(events),
         "latency_hist": latency_hist(events),
         "minutes": minutes(events),
+        "changes": changes(events.change),
         "heard_windows": heard_windows(events),
         "registrations": registrations(events.inventory),
         "inventory_hours": inventory_hours(events.inventory),

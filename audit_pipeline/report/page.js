@@ -67,8 +67,9 @@
       const part = text.value.trim().toLowerCase();
       let number = 0;
       for (const row of rows) {
-        const isSpare = spare.checked && row.cells[row.cells.length - 1].textContent === "yes";
-        row.hidden = isSpare || !valueOf(row.cells[0]).toLowerCase().includes(part);
+        const isSpare = spare?.checked && row.cells[row.cells.length - 1].textContent === "yes";
+        const searched = form.dataset.whole === undefined ? valueOf(row.cells[0]) : row.textContent;
+        row.hidden = isSpare || !searched.toLowerCase().includes(part);
         number += row.hidden ? 0 : 1;
       }
       shown.textContent = `${number} of ${rows.length}`;

@@ -14,6 +14,7 @@ from audit_pipeline.report.sections.cost import cost_section
 from audit_pipeline.report.sections.failures import failures_section
 from audit_pipeline.report.sections.glance import glance
 from audit_pipeline.report.sections.idle import idle_section
+from audit_pipeline.report.sections.made_changes import made_changes_section
 from audit_pipeline.report.sections.mirrors import mirrors_section
 from audit_pipeline.report.sections.objectives import objectives_section
 from audit_pipeline.report.sections.over_time import latency_section, traffic_section
@@ -29,6 +30,7 @@ _SECTIONS = (
     ("traffic", "Traffic", traffic_section),
     ("latency", "Latency", latency_section),
     ("top", "Top", rankings_section),
+    ("changes", "Changes", made_changes_section),
     ("storms", "Storms", storms_section),
     ("objectives", "Objectives", objectives_section),
     ("cost", "Cost", cost_section),

@@ -53,6 +53,7 @@ class EventFrames(NamedTuple):
     inventory: DataFrame
     rollup: DataFrame
     gap: DataFrame
+    change: DataFrame
 
 
 def event_schema(table: str) -> StructType:

@@ -20,6 +20,7 @@ def heard_windows(events: EventFrames) -> DataFrame:
         _counted(events.request, events=one),
         _counted(events.connection, events=one),
         _counted(events.inventory, events=one),
+        _counted(events.change, events=one),
         _counted(intervals, events=F.col("numbers")),
         _counted(events.gap, gaps=one, missing=F.col("events")),
     ]

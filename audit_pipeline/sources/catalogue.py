@@ -185,9 +185,11 @@ def _order(entry: SegmentEntry) -> tuple[str, Boot, int, int, str, str]:
 
 
 def _without_repeats(entries: Iterable[SegmentEntry]) -> tuple[list[SegmentEntry], list[tuple[SegmentEntry, SetAside]]]:
-    """Select the files that count: from the first spool on, the widest file without a spool of those before.
+    """Select the files that count: their ranges of spools do not overlap.
 
-    The other files were merged into these, are copies, or are unclear: a file counts with all of its rows or with none.
+    Files are taken in the order of their first spools; of several with the same first spool, the one with the last end
+    is taken. Also returns the other files, each with the reason: it was merged into these, is a copy, or overlaps in
+    part. A file counts with all of its rows or with none.
     """
     kept: list[SegmentEntry] = []
     others: list[tuple[SegmentEntry, SegmentEntry]] = []

@@ -14,11 +14,10 @@ from audit_pipeline.spool.spool import EventBlock, Header
 _SPOOL = contract().spool
 _TABLES = contract().tables
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NO_ACKS, _NO_REFUSAL, _NONE = -128, 255, -1
-_SEPARATE = ("connection_id", "client_port")
-
 _FETCH = 1
-_PARTITIONS_CLIENT = (*(name for name in _SPOOL["client_fields"] if name not in _SEPARATE), "replica_id")
+_NO_ACKS, _NO_REFUSAL, _NONE, _UNKNOWN_ERROR = -128, 255, -1, -32_768
+_CLIENT_FIELDS: list[str] = _SPOOL["client_fields"]
+_OF_REQUEST = ("listener", "client_ip", "principal", "client_id", "software_name", "software_version", "replica_id")
 
 Event = dict[str, Any]
 
@@ -54,6 +53,9 @@ def events_of(header: Header, block: EventBlock) -> Iterator[tuple[str, Event]]:
         for part in partitions.get(row["number"], ()):
             found.append((request["seq"], "partition", _partition(block, part, request)))
     for table, *values in block.others:
+        if table not in _TABLES:
+            # A later minor version has added it.
+            continue
         names = [field.name for field in _TABLES[table].fields[len(COMMON) - 1 :]]
         # Minor versions differ in the number of values: see tables.fitted.
         whole = [*values, *[None] * (len(names) - len(values))][: len(names)]
@@ -76,7 +78,8 @@ def _request(api_names: Mapping[int, str], block: EventBlock, row: Mapping[str, 
     return {
         "seq": block.first_seq + row["number"],
         "ts": _moment(block.wall_us + _us(row["received_s"] - block.monotonic_s)),
-        **dict(zip(_SPOOL["client_fields"], block.clients[row["client"]], strict=True)),
+        **dict.fromkeys(_CLIENT_FIELDS),
+        **dict(zip(_CLIENT_FIELDS, block.clients[row["client"]], strict=False)),
         "correlation_id": row["correlation_id"],
         "api_key": row["api_key"],
         "api": api_names.get(row["api_key"], str(row["api_key"])),
@@ -88,7 +91,7 @@ def _request(api_names: Mapping[int, str], block: EventBlock, row: Mapping[str, 
         "total_us": total_us,
         "ending": _SPOOL["endings"][row["ending"]],
         "refusal": None if row["refusal"] == _NO_REFUSAL else block.refusals[row["refusal"]],
-        "error_code": row["error_code"],
+        "error_code": None if row["error_code"] == _UNKNOWN_ERROR else row["error_code"],
         "acks": None if row["acks"] == _NO_ACKS else row["acks"],
         "replica_id": _known(row["replica_id"]),
         "partitions": row["partitions"],
@@ -106,7 +109,7 @@ def _partition(block: EventBlock, row: Mapping[str, Any], request: Event) -> Eve
         **{name: _known(row[name]) for name in ("records", "base_offset", "last_offset")},
         **{name: _producers_time(row[name]) for name in ("base_ts", "max_ts")},
         "error_code": row["error_code"],
-        **{name: request[name] for name in _PARTITIONS_CLIENT},
+        **{name: request[name] for name in _OF_REQUEST},
         "service_us": request["handler_us"] if request["api_key"] == _FETCH else request["total_us"],
     }
 

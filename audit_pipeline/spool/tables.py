@@ -19,8 +19,9 @@ _SPOOL = _CONTRACT.spool
 _ENDINGS: list[str] = _SPOOL["endings"]
 _CLIENT_FIELDS: list[str] = _SPOOL["client_fields"]
 _FETCH = 1
-_NO_ACKS, _NO_REFUSAL, _NONE = -128, 255, -1
+_NO_ACKS, _NO_REFUSAL, _NONE, _UNKNOWN_ERROR = -128, 255, -1, -32_768
 _CLIENT_SEPARATE = {"connection_id", "client_port"}
+_CLIENT_OF_PARTITION = ("listener", "client_ip", "principal", "client_id", "software_name", "software_version")
 
 _TYPES: Mapping[str, pa.DataType] = {
     "int16": pa.int16(),
@@ -161,7 +162,7 @@ def _requests(blocks: Sequence[EventBlock], found: _Rows, api_names: Mapping[int
         "total_us": pa.array(total_us),
         "ending": pa.DictionaryArray.from_arrays(pa.array(rows["ending"].astype(np.int32)), pa.array(_ENDINGS)),
         "refusal": _refusals(blocks, block, rows["refusal"]),
-        "error_code": pa.array(np.ascontiguousarray(rows["error_code"])),
+        "error_code": pa.array(np.ascontiguousarray(rows["error_code"]), mask=rows["error_code"] == _UNKNOWN_ERROR),
         "acks": pa.array(rows["acks"].astype(np.int16), mask=rows["acks"] == _NO_ACKS),
         "replica_id": _known(rows["replica_id"]),
         "partitions": pa.array(rows["partitions"].astype(np.int32)),
@@ -185,7 +186,7 @@ def _partitions(blocks: Sequence[EventBlock], found: _Rows, requests: _Rows) -> 
         **{name: _known(rows[name]) for name in ("records", "base_offset", "last_offset")},
         **{name: _producers_time(rows[name]) for name in ("base_ts", "max_ts")},
         "error_code": pa.array(np.ascontiguousarray(rows["error_code"])),
-        **{name: client[name] for name in _CLIENT_FIELDS if name not in _CLIENT_SEPARATE},
+        **{name: client[name] for name in _CLIENT_OF_PARTITION},
         "replica_id": _known(asked["replica_id"]),
         "service_us": pa.array(_service_us(asked)),
     }
@@ -239,7 +240,8 @@ def _client_columns(places: tuple[list[Any], np.ndarray[Any, Any]]) -> Columns:
     clients, place = places
     columns: Columns = {}
     for number, name in enumerate(_CLIENT_FIELDS):
-        values = [client[number] for client in clients]
+        # Earlier minor versions have fewer fields, and clients outside of groups have no group.
+        values = [client[number] if number < len(client) else None for client in clients]
         if name in _CLIENT_SEPARATE:
             kind = pa.int64() if name == "connection_id" else pa.int32()
             columns[name] = pa.array(values, kind).take(pa.array(place))
@@ -269,11 +271,12 @@ def _refusals(blocks: Sequence[EventBlock], block: np.ndarray[Any, Any], place: 
 
 
 def _others(blocks: Sequence[EventBlock], gaps: Sequence["Gap"], api_names: Mapping[int, str]) -> dict[str, Columns]:
-    """Return the tables whose rows are stored as values."""
+    """Return the tables whose rows are stored as values. Tables of later minor versions are left out."""
     rows: dict[str, list[Sequence[Any]]] = {}
     for block in blocks:
         for table, *values in block.others:
-            rows.setdefault(table, []).append(values)
+            if table in _CONTRACT.tables:
+                rows.setdefault(table, []).append(values)
     if gaps:
         rows.setdefault("gap", []).extend(gap.values for gap in gaps)
         rows["gap"].sort(key=lambda values: int(values[0]))

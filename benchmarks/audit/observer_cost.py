@@ -17,8 +17,8 @@ from statistics import median
 
 from benchmarks.record_validation import processor_s, send
 from benchmarks.wire import fetch_frame, produce_frame
-from tests.support.processes.broker_admin import set_default_config, until
 from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.clients.broker_admin import set_default_config, until
 
 NAMES = "observer.class.names"
 PLUGIN = "tests.support.requests.plugin_observers.TopicSizes"

@@ -20,7 +20,7 @@ from benchmarks.groups.push_rows import SHORT_SESSION_S, Contest, session_settin
 from benchmarks.groups.readers import GROUP, INTERVAL_S, PARTITIONS, TOPIC, Client, Readers
 from benchmarks.groups.reading_gaps import Pause, first_read_s, pauses, percentile, read_twice
 from benchmarks.rows import ROOT
-from tests.support.processes.acknowledged import Partitions
+from tests.support.processes.clients.acknowledged import Partitions
 
 REBALANCES = 3
 """Number of joins and of leaves in one round."""

@@ -16,7 +16,7 @@ import time
 from benchmarks.processor_time import process_times
 from benchmarks.wire import IN_FLIGHT, connected, fetch_frame, produce_frame
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.wire_client import WireClient
 
 GREEDY, NEIGHBOUR = "wire", "neighbour"
 """Client ids; benchmarks.wire sends the first one."""

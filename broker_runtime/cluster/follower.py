@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 
 from broker_runtime.apis.fetch.fetch_snapshot import NEWEST
-from broker_runtime.cluster.link import ControllerClient
+from broker_runtime.cluster.links.link import ControllerClient
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.codec import decode_record

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from broker_runtime.clock import Clock
 from broker_runtime.cluster.lifecycle import LifecycleEvent, Phase
-from broker_runtime.cluster.link import ControllerClient
+from broker_runtime.cluster.links.link import ControllerClient
 from broker_runtime.cluster.membership_status import ClientDoor, MembershipStatus
 from broker_runtime.cluster.registration import (
     BrokerIdentity,

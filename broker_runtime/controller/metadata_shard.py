@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings
-from broker_runtime.controller import elections
 from broker_runtime.controller.history import History, ReplayError
 from broker_runtime.controller.journal_log import JournalLog
-from broker_runtime.controller.rebalancing import LeaderRebalancing
+from broker_runtime.controller.partitions import elections
+from broker_runtime.controller.partitions.rebalancing import LeaderRebalancing
 from broker_runtime.controller.sessions import Sessions
 from broker_runtime.coordination.seam import Decision, Refusal
 from broker_runtime.errors import ErrorCode, KafkaError

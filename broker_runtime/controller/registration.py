@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from broker_runtime.config.keys.tags import TAGS_MAX, tag_key
-from broker_runtime.controller import elections
 from broker_runtime.controller.broker_states import BrokerControlState, BrokerEvent, Guard, Transition, transitions
+from broker_runtime.controller.partitions import elections
 from broker_runtime.controller.sessions import Sessions
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import (

@@ -26,7 +26,7 @@ from broker_runtime.controller.journal.seam import (
 )
 from broker_runtime.controller.journal_log import JournalLog
 from broker_runtime.controller.metadata_shard import MetadataShard
-from broker_runtime.controller.rebalancing import ControllerTimers, LeaderRebalancing
+from broker_runtime.controller.partitions.rebalancing import ControllerTimers, LeaderRebalancing
 from broker_runtime.controller.registration import Heartbeat, HeartbeatAnswer, Registration
 from broker_runtime.controller.sessions import Sessions
 from broker_runtime.coordination.deciding_turns import DecidingTurns

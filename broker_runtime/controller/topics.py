@@ -10,7 +10,7 @@ from uuid import UUID
 
 from broker_runtime.controller.capacity import check_partitions
 from broker_runtime.controller.configs import check_topic_configs
-from broker_runtime.controller.placement import check_assignment, place
+from broker_runtime.controller.partitions.placement import check_assignment, place
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage

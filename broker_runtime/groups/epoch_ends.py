@@ -12,7 +12,7 @@ from typing import Any
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.partition_leaders import PAGE, PartitionLeaders
-from broker_runtime.groups.push.log_ends import Asked, End, Ends, Partition
+from broker_runtime.groups.push.state.log_ends import Asked, End, Ends, Partition
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.versions import OFFSET_FOR_LEADER_EPOCH

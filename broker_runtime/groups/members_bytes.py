@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from broker_runtime.groups.classic.group import ClassicGroup
-from broker_runtime.groups.consumer.group import ConsumerGroup
+from broker_runtime.groups.consumer.state.group import ConsumerGroup
 from broker_runtime.groups.group import Group
-from broker_runtime.groups.push.group import PushGroup
+from broker_runtime.groups.push.state.group import PushGroup
 
 
 class _Member(Protocol):

@@ -26,13 +26,13 @@ from broker_runtime.groups.epoch_ends import EpochEnds
 from broker_runtime.groups.members_bytes import members_bytes
 from broker_runtime.groups.members_room import MembersRoom
 from broker_runtime.groups.partition_of import partition_of
-from broker_runtime.groups.push.calls import Callers
-from broker_runtime.groups.push.group import PushGroup
+from broker_runtime.groups.push.state.calls import Callers
+from broker_runtime.groups.push.state.group import PushGroup
 from broker_runtime.groups.record_codec.texts import TEXT_BYTES_MAX
-from broker_runtime.groups.shard_environment import ShardDependencies
+from broker_runtime.groups.shards.shard_environment import ShardDependencies
+from broker_runtime.groups.shards.term import GroupDecision, GroupLook, Term
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import Tally
-from broker_runtime.groups.term import GroupDecision, GroupLook, Term
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 

@@ -20,6 +20,7 @@ from broker_runtime.network.connection.connection_notices import (
 from broker_runtime.network.connection.handshakes import Handshakes
 from broker_runtime.network.connection.hanging_up import HangingUp
 from broker_runtime.network.connection.shared import OwnedConnection, Shared
+from broker_runtime.network.quotas.limit_met import rate_in_force
 from broker_runtime.network.quotas.metrics import NetworkMetrics
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
@@ -87,7 +88,8 @@ class Connections:
             self.evict_soon()
         tell = self._shared.notices.tell
         if tell is not None:
-            tell(ConnectionNotice(NoticeKind.ACCEPTED, listener, *peer, connection_id))
+            rate = rate_in_force(self._quotas, listener)
+            tell(ConnectionNotice(NoticeKind.ACCEPTED, listener, *peer, connection_id, listener_rate=rate))
         self._handshakes.begin(channel.connection, channel.transport, now_s)
         if authenticate is not None:
             authenticate(channel.connection)

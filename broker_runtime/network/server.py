@@ -15,7 +15,7 @@ from broker_runtime.network.accepting.acceptor_runtime import AcceptorRuntime
 from broker_runtime.network.connection.handshakes import Handshakes
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.connections import Connections
-from broker_runtime.network.quotas.changing_groups import ChangingGroups
+from broker_runtime.network.quotas.groups.changing_groups import ChangingGroups
 from broker_runtime.network.quotas.metrics import NetworkMetrics, Sample, collect
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog

@@ -37,6 +37,28 @@ class IpAction(Enum):
 
 _STRATEGY = Strategy(BrokerConfig.connection_quota_strategy.default)
 _IP_ACTION = IpAction(BrokerConfig.connection_quota_ip_action.default)
+GROUP = "connection-group"
+"""Type of the client quota entity of a connection group."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitReference:
+    """A limit: `key` is a configuration key, or the key of a client quota of `entity`, such as ip=10.0.0.1.
+
+    `quota` is NAMESPACE/NAME of its ConnectionQuota: the operator gives connection groups this name. It is None for
+    other limits. `value` is the limit at that time: connections per second, or connections.
+    """
+
+    key: str
+    value: int
+    entity: str | None = None
+    quota: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the limit in one word: its key, for a connection group `connection-group.NAME.KEY`."""
+        kind, _, group = (self.entity or "").partition("=")
+        return f"{GROUP}.{group}.{self.key}" if kind == GROUP else self.key
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ order.
 import asyncio
 import logging
 from collections.abc import Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -18,10 +19,10 @@ from broker_runtime.apis.request.request_metrics import RequestMetrics
 from broker_runtime.apis.table import BROKER_APIS, COUNTED_APIS
 from broker_runtime.clock import Clock
 from broker_runtime.cluster.follower import MetadataFollower
-from broker_runtime.cluster.link import ControllerClient
+from broker_runtime.cluster.links.link import ControllerClient
+from broker_runtime.cluster.links.peers import BrokerPeers
 from broker_runtime.cluster.metadata_publisher import MetadataPublisher
-from broker_runtime.cluster.peers import BrokerPeers
-from broker_runtime.config import BrokerSettings, TopicConfig
+from broker_runtime.config import BrokerSettings
 from broker_runtime.config.in_force.effective import EffectiveConfig, effective_config
 from broker_runtime.errors import KafkaError
 from broker_runtime.groups.lag.log_ends import LogEndReader
@@ -42,7 +43,7 @@ from broker_runtime.node.limits_in_force import LimitsInForce
 from broker_runtime.node.listeners_in_force import ListenersInForce
 from broker_runtime.node.tls.tls_on_demand import TlsOnDemand
 from broker_runtime.observers.on_demand import ObserversOnDemand
-from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition
+from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition, MetadataBefore
 from broker_runtime.on_demand import Importer
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
     from broker_runtime.apis.sasl.authentication import Authentication
 
 log = logging.getLogger(__name__)
+
+_METADATA_BEFORE = "broker_runtime.node.metadata_before"
+"""Imported when an audit log is configured."""
 
 
 class _Observed:
@@ -167,8 +171,14 @@ class BrokerNode:
             self._loop.call_later,
             self._held_partitions,
             lambda: list(self.image.brokers),
+            self._metadata_before,
         )
         return ObserversOnDemand(surroundings, self._topic_name, _Observed(self.dispatcher, self.server))
+
+    def _metadata_before(self) -> MetadataBefore:
+        """Return the metadata for an audit log, which few brokers have."""
+        found: MetadataBefore = import_module(_METADATA_BEFORE).MetadataNow(self.image)
+        return found
 
     def _authenticate(self, handler: FrameHandler) -> "Authentication | None":
         """Let clients of SASL listeners authenticate before `handler` gets their requests. Raises ConfigError."""
@@ -244,7 +254,3 @@ class BrokerNode:
                 yield HostedPartition(
                     held.topic, held.partition, held.size, held.log_start_offset, held.log_end_offset, is_leader
                 )
-
-    def topic_config(self, topic: str) -> TopicConfig:
-        """Return the effective configuration of a topic on this broker."""
-        return self.metadata.topic_config(topic)

@@ -4,6 +4,8 @@ docs/reference/connection-groups.md documents the responses about quotas.
 """
 
 from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from broker_runtime.cluster.membership import Membership
 from broker_runtime.config.declaring.addresses import canonical_address
@@ -18,9 +20,15 @@ from broker_runtime.http_listener import (
     text_answer,
     wanted_wait_s,
 )
-from broker_runtime.network.quotas.limits_held import LimitsHeld
-from broker_runtime.network.quotas.why_held import WhyHeld
 from broker_runtime.node.node_parts import NodeParts
+
+if TYPE_CHECKING:
+    from broker_runtime.network.quotas.limits_held import LimitsHeld
+    from broker_runtime.network.quotas.why_held import WhyHeld
+
+LIMITS_HELD = "broker_runtime.network.quotas.limits_held"
+WHY_HELD = "broker_runtime.network.quotas.why_held"
+"""Imported with the first request for them."""
 
 
 class HttpRoutes:
@@ -71,7 +79,8 @@ class HttpRoutes:
         if broker is None:
             return text_answer(503, "this broker is starting")
         address, group = request.query.get("address"), request.query.get("group")
-        why = WhyHeld(broker.server.quotas, int(clock.monotonic() * 1000), clock.wall_ms())
+        now_ms = int(clock.monotonic() * 1000)
+        why: WhyHeld = import_module(WHY_HELD).WhyHeld(broker.server.quotas, now_ms, clock.wall_ms())
         if address is not None:
             known = canonical_address(address)
             if known is None:
@@ -87,7 +96,8 @@ class HttpRoutes:
         broker = self._parts.broker
         if broker is None:
             return text_answer(503, "this broker is starting")
-        limits = LimitsHeld(broker.server.quotas, int(self._parts.clock.monotonic() * 1000))
+        now_ms = int(self._parts.clock.monotonic() * 1000)
+        limits: LimitsHeld = import_module(LIMITS_HELD).LimitsHeld(broker.server.quotas, now_ms)
         if request.query.get("held") == "true":
             return json_answer(200, limits.held())
         return json_answer(200, limits.page(request.query.get("after", "")))

@@ -18,12 +18,12 @@ from broker_runtime.clock import Clock, SystemClock
 from broker_runtime.cluster.data_folder import make_data_folder
 from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.identity import boot_id, claim_folder, new_incarnation
-from broker_runtime.cluster.link import ControllerClient, ControllerLink
-from broker_runtime.cluster.loopback_link import LoopbackLink
+from broker_runtime.cluster.links.link import ControllerClient, ControllerLink
+from broker_runtime.cluster.links.loopback_link import LoopbackLink
+from broker_runtime.cluster.links.socket_link import SocketLink
 from broker_runtime.cluster.membership import Membership, Timing
 from broker_runtime.cluster.registration import BrokerIdentity, MembershipError
 from broker_runtime.cluster.self_description import self_description
-from broker_runtime.cluster.socket_link import SocketLink
 from broker_runtime.config import BrokerSettings
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.errors import ConfigError, KafkaError
@@ -39,10 +39,10 @@ from broker_runtime.node.clients.sasl_listeners import login_to_controllers
 from broker_runtime.node.controller_node import JOURNAL_CONFIG, ControllerNode, has_file_journal
 from broker_runtime.node.http_routes import HttpRoutes
 from broker_runtime.node.limits import limits_to_controllers
-from broker_runtime.node.loop_watch import LoopWatch
 from broker_runtime.node.node_metrics import NodeMetrics
 from broker_runtime.node.node_parts import NodeParts
 from broker_runtime.node.node_readiness import readiness
+from broker_runtime.node.process.loop_watch import LoopWatch
 from broker_runtime.storage.disk.disk import ThreadedDisk
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from broker_runtime.storage.disk.waiters import SlicedCallbacks

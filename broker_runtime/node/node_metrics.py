@@ -14,7 +14,6 @@ from broker_runtime.metadata.metrics import (
 )
 from broker_runtime.node.broker_node import BrokerNode
 from broker_runtime.node.controller_node import ControllerNode
-from broker_runtime.node.loop_watch import LoopWatch
 from broker_runtime.node.metrics import (
     access_families,
     cleaner_families,
@@ -36,7 +35,8 @@ from broker_runtime.node.metrics import (
     unused_configs_family,
 )
 from broker_runtime.node.node_parts import NodeParts
-from broker_runtime.node.process_metrics import process_families
+from broker_runtime.node.process.loop_watch import LoopWatch
+from broker_runtime.node.process.process_metrics import process_families
 from broker_runtime.security.acls.model import AclOperation, AclResource
 
 
@@ -120,7 +120,7 @@ class NodeMetrics:
         figures = self._replication.get(
             node.image,
             lambda: replication_figures(
-                node.image, me, lambda topic: node.topic_config(topic).min_insync_replicas, (0, 0)
+                node.image, me, lambda topic: node.metadata.topic_config(topic).min_insync_replicas, (0, 0)
             ),
         )
         return replace(figures, isr_shrinks=changes.shrinks, isr_expands=changes.expands)

@@ -18,9 +18,9 @@ from broker_runtime.clock import SystemClock
 from broker_runtime.cluster.rack import RackUnknownError, with_rack
 from broker_runtime.config import BrokerSettings, broker_settings, parse_properties
 from broker_runtime.errors import ConfigError
-from broker_runtime.node.loop_watch import LoopWatch
 from broker_runtime.node.node import Node, StartError
-from broker_runtime.node.open_files import raise_descriptor_limit, with_replicas_max
+from broker_runtime.node.process.loop_watch import LoopWatch
+from broker_runtime.node.process.open_files import raise_descriptor_limit, with_replicas_max
 
 log = logging.getLogger("broker_runtime")
 

@@ -5,7 +5,7 @@ and finally `close`; both run in a thread of their own and may be slow. All othe
 event loop, one call after the other: they have to be fast, and slow work belongs into a thread (`background`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -109,6 +109,20 @@ class CallObserver(ConfigurableObserver, Protocol):
 
         `partitions` is None if the call was refused before it could begin.
         """
+        ...
+
+
+@runtime_checkable
+class NotingObserver(Protocol):
+    """Notes something of requests of a few APIs before their handlers: `Call.notes`, or `Call.group_id`."""
+
+    @property
+    def noted_apis(self) -> Collection[int]:
+        """Keys of these APIs; read once, when the observer comes into service."""
+        ...
+
+    def note(self, call: Call, frame: memoryview, body_at: int, /) -> None:
+        """Note a request, whose `Call.request` is its entity unless it is long, or read by its handler."""
         ...
 
 

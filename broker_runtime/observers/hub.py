@@ -32,12 +32,16 @@ The undecided observers see the response if it names one of their topics.
 
 
 class _Wanting:
-    """The observers that want an API. `all_of_it` is True if none of them filters its requests."""
+    """The observers that want an API. `all_of_it` is True if none of them filters its requests.
 
-    __slots__ = ("all_of_it", "services")
+    `noting` are the broker's own observers that note something of its requests.
+    """
 
-    def __init__(self, services: Several) -> None:
+    __slots__ = ("all_of_it", "noting", "services")
+
+    def __init__(self, services: Several, noting: Several) -> None:
         self.services = services
+        self.noting = noting
         self.all_of_it = not any(one.filter.listeners or one.filter.principals or one.filter.topics for one in services)
 
 
@@ -63,7 +67,10 @@ class ObserverHub:
             key: tuple(one for one in with_requests if not one.filter.api_keys or key in one.filter.api_keys)
             for key in FORMATS
         }
-        self._by_api = {key: _Wanting(services) for key, services in by_api.items() if services}
+        noting = {key: tuple(one for one in observers if key in one.noted_apis) for key in FORMATS}
+        self._by_api = {
+            key: _Wanting(services, noting[key]) for key, services in by_api.items() if services or noting[key]
+        }
         self._accounts = tuple((one.record_call, one) for one in observers if one.record_call is not None)
         self._connections = tuple(
             (one.record_connection, one) for one in observers if one.record_connection is not None
@@ -94,7 +101,10 @@ class ObserverHub:
             raise ProtocolError("not-recorded", "requests must be recorded, and the audit log cannot record them now")
         wanting = self._by_api.get(call.api.key)
         if wanting is not None:
-            self._request(wanting, call, frame, body_at)
+            for one in wanting.noting:
+                _note(one, call, frame, body_at)
+            if wanting.services:
+                self._request(wanting, call, frame, body_at)
 
     def ended(self, call: Call) -> None:
         # The broker's own observers are as fast as possible, and have no budget.
@@ -187,6 +197,14 @@ class ObserverHub:
                 if not one.suspended(call.completed_s):
                     one.call(one.record_response, struct, call.version, correlation_id)
         source.end()
+
+
+def _note(one: ObserverInService, call: Call, frame: memoryview, body_at: int) -> None:
+    try:
+        if one.note is not None:
+            one.note(call, frame, body_at)
+    except Exception as error:  # noqa: BLE001 - it is counted and logged
+        one.failed(error)
 
 
 def _unmeasured(one: ObserverInService, tell: Callable[[ConnectionNotice], None], notice: ConnectionNotice) -> None:

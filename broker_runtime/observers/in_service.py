@@ -12,6 +12,7 @@ from broker_runtime.observers.base import (
     ConfigurableObserver,
     ConnectionObserver,
     MeasuredObserver,
+    NotingObserver,
     Observer,
     ReconfiguredObserver,
     RefusingObserver,
@@ -79,6 +80,10 @@ class ObserverInService:
         self.refuses: Callable[[Call], bool] | None = None
         if self.record_call is not None and isinstance(instance, RefusingObserver) and instance.rejects:
             self.refuses = instance.refuses
+        self.note: Callable[[Call, memoryview, int], None] | None = None
+        self.noted_apis: frozenset[int] = frozenset()
+        if self.record_call is not None and isinstance(instance, NotingObserver):
+            self.note, self.noted_apis = instance.note, frozenset(instance.noted_apis)
 
     def suspended(self, now_s: float) -> bool:
         """Whether it must not be called now; counts the skipped call."""

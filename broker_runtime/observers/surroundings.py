@@ -1,6 +1,6 @@
 """What the broker passes to its observers. Pure, and all that a broker without observers imports."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -32,6 +32,26 @@ class HostedPartition(NamedTuple):
     is_leader: bool
 
 
+class MetadataBefore(Protocol):
+    """The metadata as this broker knows it: before a change that it has not read yet. Nothing raises."""
+
+    def topic_name(self, topic_id: UUID, /) -> str | None: ...
+
+    def configs(self, resource_type: int, name: str, /) -> Mapping[str, str]:
+        """Return the dynamic configuration of a resource, by the admin protocol's number of its type."""
+        ...
+
+    def partitions(self, topic: str, /) -> int | None:
+        """Return the number of partitions, None for an unknown topic."""
+        ...
+
+    def replicas(self, topic: str, partition: int, /) -> tuple[int, ...] | None: ...
+
+    def quota(self, entity: tuple[tuple[str, str | None], ...], key: str, /) -> float | None: ...
+
+    def feature(self, name: str, /) -> int | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
     """Facts about the broker for an observer that is part of it and has `attach`.
@@ -49,3 +69,5 @@ class BrokerFacts:
     partitions: Callable[[], Iterable[HostedPartition]]
     registered_brokers: Callable[[], Iterable[int]]
     """Returns the ID of each registered broker of the cluster."""
+    metadata: Callable[[], MetadataBefore]
+    """Returns the broker's copy of the metadata."""

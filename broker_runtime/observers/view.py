@@ -298,13 +298,14 @@ def struct_class(shape: StructShape) -> type[Struct]:
 class Array(Sequence[Struct]):
     """A sequence of structs. To access an item, the item before it is walked to its end."""
 
-    __slots__ = ("_at", "_count", "_items", "_shape", "_source")
+    __slots__ = ("_at", "_count", "_end", "_items", "_shape", "_source")
 
     def __init__(self, shape: StructShape, source: MessageSource, at: int, count: int) -> None:
         self._shape = shape
         self._source = source
         self._at = at
         self._count = count
+        self._end = -1
         self._items: list[Struct] = []
 
     def __len__(self) -> int:
@@ -318,6 +319,16 @@ class Array(Sequence[Struct]):
                 source.bytes()
                 items.append(make(source, end_of_struct(items[-1]) if items else self._at))
             yield items[number]
+
+    def passing(self) -> Iterator[Struct]:
+        """Yield each item once and keep none: for arrays of thousands."""
+        source, make, at = self._source, self._shape.view_class, self._at
+        for _ in range(self._count):
+            source.bytes()
+            item = make(source, at)
+            yield item
+            at = end_of_struct(item)
+        self._end = at
 
     @overload
     def __getitem__(self, number: int, /) -> Struct: ...
@@ -343,6 +354,8 @@ class Array(Sequence[Struct]):
         """Return where the last item's bytes end."""
         if not self._count:
             return self._at
+        if self._end >= 0:
+            return self._end
         if self._shape.size is not None:
             return end_of(self._source.bytes(), self._at, self._count * self._shape.size)
         return end_of_struct(self._item(self._count - 1))

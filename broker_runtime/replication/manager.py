@@ -15,9 +15,9 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.changes import Removals
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import Partition, Topic
-from broker_runtime.replication.fetch_messages import FetchLimits
-from broker_runtime.replication.fetcher import FetcherSettings
 from broker_runtime.replication.followed_replicas import FollowedReplicas
+from broker_runtime.replication.following.fetch_messages import FetchLimits
+from broker_runtime.replication.following.fetcher import FetcherSettings
 from broker_runtime.replication.in_sync_sets import InSyncSets, InSyncSettings
 from broker_runtime.replication.led_replicas import LedReplicas
 from broker_runtime.replication.local_logs import Key, LocalLogs

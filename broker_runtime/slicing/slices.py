@@ -5,12 +5,14 @@ iteration of the event loop, round robin over all current work. So a client with
 slice, however many clients have long ones. Each connection has one such request at a time, so that connections share
 the slices equally.
 
-Coroutines can take part: `turn` waits in the same queue. Work that takes much memory waits until there is room.
+Coroutines can take part: `turn` waits in the same queue. Work that takes memory waits until there is room (`Room`).
 """
 
 import asyncio
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -43,6 +45,30 @@ class _Work:
     """Gets the time of each slice, in seconds."""
 
 
+_SIZES = (4_096, 16_384, 65_536)
+"""The largest sizes of the classes of work, in bytes; a last class has all that is larger."""
+
+
+class _Room:
+    """Room for the work of one class, so that smaller work never waits for larger work. First come, first served."""
+
+    __slots__ = ("_all", "left", "waiting")
+
+    def __init__(self, size: int) -> None:
+        self._all = self.left = size
+        self.waiting: dict[_Work, None] = {}
+        """Waiting work, in the order of its arrival."""
+
+    def taken(self) -> _Work | None:
+        """Return the next work for which there is room. Work larger than all room gets it when no other has any."""
+        work = next(iter(self.waiting), None)
+        if work is None or (work.size > self.left and self.left != self._all):
+            return None
+        del self.waiting[work]
+        self.left -= work.size
+        return work
+
+
 def _nothing() -> None:
     """Ignore the failure."""
 
@@ -50,10 +76,11 @@ def _nothing() -> None:
 class Slices:
     """Owns the queue of work of one event loop. `now` returns seconds, and `slice_s` is the length of a slice.
 
-    `room` is the maximum of bytes of large requests that run at the same time. `work` is the name in metrics.
+    `room` is the maximum of bytes of requests of one class of sizes that run at the same time. `work` is the name in
+    metrics.
     """
 
-    __slots__ = ("_granted", "_left", "_queue", "_room", "_scheduled", "_slice_s", "_without_room", "lengths", "now")
+    __slots__ = ("_granted", "_queue", "_rooms", "_scheduled", "_slice_s", "lengths", "now")
 
     def __init__(
         self,
@@ -64,17 +91,15 @@ class Slices:
     ) -> None:
         self.now = now
         self._slice_s = slice_s
-        self._room = self._left = room
+        self._rooms = tuple(_Room(room) for _ in range(len(_SIZES) + 1))
         self._queue: deque[_Work] = deque()
-        self._without_room: dict[_Work, None] = {}
-        """Waiting work, in the order of its arrival."""
         self._scheduled = False
         self._granted = False
         """Whether a coroutine has the slice of this iteration of the loop."""
         self.lengths = TurnLengths(work)
 
     def __len__(self) -> int:
-        return len(self._queue) + len(self._without_room)
+        return len(self._queue) + sum(len(room.waiting) for room in self._rooms)
 
     def begin(self, steps: Steps[T]) -> tuple[bool, T | None]:
         """Run the first steps: (True, the result) if these were all, and (False, None) if `add` has to run the rest."""
@@ -87,21 +112,55 @@ class Slices:
     def add(self, steps: Steps[T], size: int = 0, spent: Callable[[float], None] | None = None) -> "asyncio.Future[T]":
         """Return a future of the result, or the error, of `steps`. Cancelling it ends the work before its next step.
 
-        `spent` gets the time of each slice in seconds, the last one before the result.
+        Work of a `size` in bytes waits until there is room. `spent` gets the time of each slice in seconds, the last
+        one before the result.
         """
         work = _Work(steps, asyncio.get_running_loop().create_future(), size, spent)
-        self._without_room[work] = None
-        self._let_in()
-        if work in self._without_room:
-            work.result.add_done_callback(lambda _: self._give_up_waiting(work))
+        if size:
+            self._wait_for_room(work)
+        else:
+            self._queue.append(work)
+            self._schedule()
         return work.result
+
+    @asynccontextmanager
+    async def room(self, size: int) -> AsyncIterator[None]:
+        """Wait until there is room for work of `size` bytes, and hold it while the context manager is active."""
+        if not size:
+            yield
+            return
+        work = _Work(None, asyncio.get_running_loop().create_future(), size)
+        self._wait_for_room(work)
+        try:
+            await work.result
+            yield
+        finally:
+            if not work.result.cancelled():
+                self._give_back(size)
+
+    def _room_of(self, size: int) -> _Room:
+        return self._rooms[bisect_left(_SIZES, size)]
+
+    def _wait_for_room(self, work: _Work) -> None:
+        room = self._room_of(work.size)
+        room.waiting[work] = None
+        self._let_in(room)
+        if work in room.waiting:
+            work.result.add_done_callback(lambda _: self._give_up_waiting(work))
 
     def _give_up_waiting(self, work: _Work) -> None:
         """End cancelled work that waits for room. It has the request of a disconnected client, and needs no room."""
-        if work in self._without_room:
-            del self._without_room[work]
-            self._queue.append(_Work(work.steps, work.result))
-            self._let_in()
+        room = self._room_of(work.size)
+        if work in room.waiting:
+            del room.waiting[work]
+            if work.steps is not None:
+                self._queue.append(_Work(work.steps, work.result))
+            self._let_in(room)
+
+    def _give_back(self, size: int) -> None:
+        room = self._room_of(size)
+        room.left += size
+        self._let_in(room)
 
     def do(self, steps: Steps[T], on_failure: Callable[[], None] = _nothing) -> "asyncio.Future[T] | None":
         """Run steps whose result is not awaited: at once if they are few. Raises what the first steps raise.
@@ -133,20 +192,16 @@ class Slices:
         """Return the time, in seconds of the clock, at which a coroutine that begins now waits for its first turn."""
         return self.now() + _FIRST_S
 
-    def _let_in(self) -> None:
-        """Queue waiting work while there is room. Work larger than all room is queued when no other has room."""
-        waiting = self._without_room
-        while waiting:
-            work = next(iter(waiting))
-            if work.size > self._left and self._left != self._room:
-                break
-            del waiting[work]
-            self._left -= work.size
-            self._queue.append(work)
-        # Small work does not wait behind large work.
-        if waiting and not (last := next(reversed(waiting))).size:
-            del waiting[last]
-            self._queue.append(last)
+    def _let_in(self, room: _Room) -> None:
+        """Let waiting work begin while there is room."""
+        while (work := room.taken()) is not None:
+            if work.steps is not None:
+                self._queue.append(work)
+            elif work.result.done():
+                # It was cancelled a moment ago.
+                room.left += work.size
+            else:
+                work.result.set_result(None)
         self._schedule()
 
     def _schedule(self) -> None:
@@ -208,8 +263,7 @@ class Slices:
             # Neither the frames nor the error refer to these any more.
             self.do(freed(held))
         if work.size:
-            self._left += work.size
-            self._let_in()
+            self._give_back(work.size)
         return True
 
     def _run_for(self, steps: Steps[Any], time_s: float) -> None:

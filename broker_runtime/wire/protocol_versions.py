@@ -159,3 +159,23 @@ def lives(history: Sequence[Step] = HISTORY) -> Mapping[tuple[int, int], Life]:
 
 def _each(versions: Versions) -> list[tuple[int, int]]:
     return [(key, version) for key, (low, high) in versions.items() for version in range(low, high + 1)]
+
+
+class Levels(NamedTuple):
+    """The lowest and the highest supported level."""
+
+    lowest: int
+    highest: int
+
+
+FEATURES: Mapping[str, Levels] = {
+    "eligible.leader.replicas.version": Levels(0, 1),
+    "group.version": Levels(0, 1),
+    "metadata.version": Levels(7, 30),
+}
+"""The features of Apache Kafka that a broker has (KIP-584), with the levels of Apache Kafka 4.3.
+
+Levels are fixed: each feature is finalized at the highest supported level. Clients derive Kafka's version from
+`metadata.version`, as Kafka 4 has no other place for it: 7 is 3.3-IV3, 30 is 4.3-IV0. Features that are left out are
+not served: transactions, share groups, Streams groups, and a quorum of controllers (`kraft.version`).
+"""

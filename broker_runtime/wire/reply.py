@@ -21,18 +21,24 @@ class FileRegion:
     """`length` bytes from `offset` of a file, sent without passing through Python.
 
     `on_unreadable` is called when they turn out to be unreadable after the reply has begun: only the next reply can
-    have an error.
+    have an error. `next_offset` is the log's offset after them, -1 if it is unknown.
     """
 
-    __slots__ = ("file", "length", "offset", "on_unreadable")
+    __slots__ = ("file", "length", "next_offset", "offset", "on_unreadable")
 
     def __init__(
-        self, file: ReadableFile, offset: int, length: int, on_unreadable: Callable[[], None] | None = None
+        self,
+        file: ReadableFile,
+        offset: int,
+        length: int,
+        on_unreadable: Callable[[], None] | None = None,
+        next_offset: int = -1,
     ) -> None:
         self.file = file
         self.offset = offset
         self.length = length
         self.on_unreadable = on_unreadable
+        self.next_offset = next_offset
 
     def __len__(self) -> int:
         return self.length

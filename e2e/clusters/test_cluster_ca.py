@@ -12,13 +12,13 @@ from confluent_kafka import KafkaError, Producer
 
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.waiting import wait_for
-from e2e.world.operator_process import OPERATOR_NAMESPACE, OperatorProcess
+from e2e.world.operator_process import OperatorProcess, secrets_grant
 from e2e.world.shop import HTTP_PORT, NAMESPACE, Json, ShopInApi, condition_of
 from sluicegate_operator.fleet.node_security import security_in
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kafka_admin.security.client_security import ClientSecurity, TlsSettings
-from tests.support.processes.acknowledged import AcknowledgedWorkload
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload
 from tests.support.processes.process_kubelet.kubelet import ProcessKubelet
 
 CLUSTER, BROKERS, PARTITIONS = "vault", 2, 4
@@ -72,22 +72,6 @@ class Vault(ShopInApi):
         self.kubelet = kubelet
         self.refusal = ""
         """What the cluster has said while the operator had no right to Secrets."""
-
-    def grant(self) -> None:
-        """Grant what `rbac.secrets` of the chart grants."""
-        rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "patch"]}
-        account = {"kind": "ServiceAccount", "name": "sluicegate-operator", "namespace": OPERATOR_NAMESPACE}
-        api = "rbac.authorization.k8s.io"
-        self.apply(
-            {"apiVersion": f"{api}/v1", "kind": "ClusterRole", "metadata": {"name": ROLE}, "rules": [rule]},
-            {
-                "apiVersion": f"{api}/v1",
-                "kind": "ClusterRoleBinding",
-                "metadata": {"name": ROLE},
-                "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": ROLE},
-                "subjects": [account],
-            },
-        )
 
     def refused(self) -> str:
         """Return why the cluster does not start, once it has said so."""
@@ -181,7 +165,7 @@ def vault(plane: ControlPlane, kubelet: ProcessKubelet, operator: OperatorProces
     )
     found.refusal = wait_for("the right to Secrets is missing", found.refused)
     assert found.nodes() == []
-    found.grant()
+    found.apply(*secrets_grant(ROLE))
     for kind, name in OBJECTS[:-2]:
         found.await_condition(kind, name, "Ready", "True", timeout_s=STARTED_S)
     yield found

@@ -19,7 +19,7 @@ from e2e.world.shop import ANSWER_TIMEOUT_S, CLUSTER, EXTERNAL_PORT, HTTP_PORT, 
 from sluicegate_operator.api import BrokerCluster
 from sluicegate_operator.resources.controller_role import journal_rights
 from sluicegate_operator.resources.labels import REVISION
-from tests.support.processes.acknowledged import AcknowledgedWorkload, create_topic
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload, create_topic
 from tests.support.processes.process_kubelet.api import Access, ApiRefused, KubeApi
 from tests.support.processes.process_kubelet.kubelet import ProcessKubelet
 

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from e2e.cluster.waiting import wait_for
 from e2e.world.shop import BROKERS, CLUSTER, NAMESPACE, READY_TIMEOUT_S, Json, Shop, quota_document
-from tests.support.processes.acknowledged import AcknowledgedWorkload, create_topic
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload, create_topic
 
 PORT, TAKEN_PORT = 9095, 9096
 NAME = "shop-partner"

@@ -17,7 +17,7 @@ from e2e.cluster.waiting import wait_for
 from e2e.world.operator_process import OperatorProcess
 from e2e.world.shop import ANSWER_TIMEOUT_S, EXTERNAL_PORT, HTTP_PORT, ROLLED_TIMEOUT_S, Json, answer_of, condition_of
 from sluicegate_operator.resources.labels import RACK
-from tests.support.processes.acknowledged import AcknowledgedWorkload, create_topic
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload, create_topic
 from tests.support.processes.process_kubelet.kubelet import ProcessKubelet
 from tests.support.processes.process_kubelet.node import ZONE_LABEL
 

@@ -19,7 +19,7 @@ from e2e.world.shop import (
     condition_of,
     quota_document,
 )
-from tests.support.processes.acknowledged import create_topic
+from tests.support.processes.clients.acknowledged import create_topic
 
 SESSION_S = 9.0
 """broker.session.timeout.ms: after this time the controller itself notices a loss."""

@@ -24,7 +24,7 @@ from e2e.world.shop import (
     quota_document,
 )
 from sluicegate_operator.kafka_admin.configs import ConfigChange
-from tests.support.processes.acknowledged import AcknowledgedWorkload, create_topic
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload, create_topic
 
 PARTITIONS = 6
 PAUSE_S = 0.01

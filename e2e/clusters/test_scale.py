@@ -6,7 +6,7 @@ import pytest
 
 from e2e.cluster.waiting import wait_for
 from e2e.world.shop import BROKERS, CLUSTER, ENFORCED_TIMEOUT_S, READY_TIMEOUT_S, Shop, condition_of
-from tests.support.processes.acknowledged import AcknowledgedWorkload, create_topic
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload, create_topic
 
 TOPIC = "spread"
 PARTITIONS = 8

@@ -6,7 +6,7 @@ import pytest
 
 from e2e.cluster.waiting import wait_for
 from e2e.world.shop import BROKERS, CLUSTER, Json, Shop
-from sluicegate_operator.api.models.broker_tags import BUILT_IN_TAGS
+from sluicegate_operator.api.models.parts.broker_tags import BUILT_IN_TAGS
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from tests.support.processes.process_kubelet.node import ZONE_LABEL
 

@@ -9,7 +9,7 @@ import pytest
 
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.waiting import wait_for
-from e2e.world.operator_process import OPERATOR_NAMESPACE, OperatorProcess
+from e2e.world.operator_process import OperatorProcess, secrets_grant
 from e2e.world.shop import Json, ShopInApi, condition_of
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import AuthenticationError
@@ -82,22 +82,6 @@ class Secured(ShopInApi):
     def password(self, name: str) -> str:
         return base64.b64decode(self.plane.get("secret", name)["data"]["password"]).decode()
 
-    def grant(self) -> None:
-        """Grant what `rbac.secrets` of the chart grants."""
-        rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "patch"]}
-        account = {"kind": "ServiceAccount", "name": "sluicegate-operator", "namespace": OPERATOR_NAMESPACE}
-        api = "rbac.authorization.k8s.io"
-        self.apply(
-            {"apiVersion": f"{api}/v1", "kind": "ClusterRole", "metadata": {"name": ROLE}, "rules": [rule]},
-            {
-                "apiVersion": f"{api}/v1",
-                "kind": "ClusterRoleBinding",
-                "metadata": {"name": ROLE},
-                "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": ROLE},
-                "subjects": [account],
-            },
-        )
-
 
 @pytest.fixture(scope="module")
 def secured(plane: ControlPlane, operator: OperatorProcess, kafka: ApacheKafka) -> Iterator[Secured]:
@@ -123,7 +107,7 @@ def secured(plane: ControlPlane, operator: OperatorProcess, kafka: ApacheKafka) 
 def test_the_right_to_secrets_is_needed_and_then_used(secured: Secured) -> None:
     message = secured.await_reason("brokercluster", CLUSTER, "SecretUnusable")
     assert "install the chart with rbac.secrets=true" in message
-    secured.grant()
+    secured.apply(*secrets_grant(ROLE))
     secured.await_reason("brokercluster", CLUSTER, "Governed")
 
 

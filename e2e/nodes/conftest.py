@@ -21,7 +21,7 @@ from e2e.nodes.site.shop import NodeShop, install_operator
 from e2e.nodes.site.traffic import traffic
 from e2e.world.operator_process import OPERATOR_NAMESPACE, REPOSITORY
 from tests.support.obtain.helm import RELEASE, helm
-from tests.support.processes.acknowledged import AcknowledgedWorkload
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload
 
 collect_ignore_glob = ignored(os.environ.get(LEVEL_VARIABLE, ""))
 OBSERVERS = REPOSITORY / "examples" / "observers"

@@ -6,8 +6,8 @@ from e2e.cluster.waiting import wait_for
 from e2e.nodes.site.figures import Figures
 from e2e.nodes.site.shop import NodeShop
 from e2e.world.shop import BROKERS, CLUSTER, Json
-from sluicegate_operator.resources.statefulset import USER_ID
-from tests.support.processes.acknowledged import AcknowledgedWorkload
+from sluicegate_operator.resources.nodes.statefulset import USER_ID
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload
 
 WAITED_FOR = (
     "brokercluster/shop",

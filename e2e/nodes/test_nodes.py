@@ -12,7 +12,7 @@ from e2e.nodes.site.figures import Figures
 from e2e.nodes.site.shop import NodeShop
 from e2e.world.operator_process import OPERATOR_NAMESPACE
 from e2e.world.shop import BROKERS, CLUSTER, ROLLED_TIMEOUT_S
-from tests.support.processes.acknowledged import AcknowledgedWorkload
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload
 
 CONTROLLER = f"{CLUSTER}-controllers-0"
 NODE_BACK_TIMEOUT_S = 240.0

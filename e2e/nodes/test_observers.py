@@ -3,7 +3,7 @@
 from e2e.cluster.waiting import wait_for
 from e2e.nodes.site.shop import NodeShop
 from e2e.world.operator_process import REPOSITORY
-from tests.support.processes.acknowledged import AcknowledgedWorkload
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload
 
 PLUGIN = REPOSITORY / "examples" / "observers" / "prometheus.yaml"
 

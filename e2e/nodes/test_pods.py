@@ -4,7 +4,7 @@ import time
 
 from e2e.nodes.site.figures import Figures
 from e2e.nodes.site.shop import NodeShop
-from tests.support.processes.acknowledged import AcknowledgedWorkload
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload
 
 
 def test_a_pod_that_is_deleted_comes_back_and_nothing_is_lost(

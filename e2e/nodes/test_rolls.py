@@ -4,7 +4,7 @@ from e2e.cluster.waiting import wait_for
 from e2e.nodes.site.shop import NodeShop
 from e2e.world.operator_process import OPERATOR_NAMESPACE
 from e2e.world.shop import BROKERS, CLUSTER, READY_TIMEOUT_S, ROLLED_TIMEOUT_S, condition_of
-from tests.support.processes.acknowledged import AcknowledgedWorkload
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload
 
 
 def change_of_a_static_key(shop: NodeShop) -> None:

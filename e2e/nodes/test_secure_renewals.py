@@ -18,7 +18,7 @@ from e2e.nodes.site.kube import Kube
 from e2e.nodes.site.secure_example import HOST, PORT, TOKENS, SecureExample, secure_example
 from e2e.nodes.site.shop import NodeShop
 from e2e.world.shop import READY_TIMEOUT_S, Json
-from tests.support.processes.acknowledged import AcknowledgedWorkload
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload
 
 SESSION_S = 5
 REAUTHENTICATED = "kafka_server_socket_server_successful_reauthentication_total"

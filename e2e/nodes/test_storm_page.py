@@ -13,7 +13,7 @@ from e2e.nodes.site.readme import blocks, run
 from e2e.nodes.site.shop import NodeShop
 from e2e.world.operator_process import REPOSITORY
 from e2e.world.shop import READY_TIMEOUT_S, Json
-from tests.support.processes.acknowledged import AcknowledgedWorkload
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload
 
 PAGE = REPOSITORY / "docs" / "storm-on-kubernetes.md"
 STORM_PODS = "app.kubernetes.io/name=sluicegate-storm"

@@ -10,7 +10,7 @@ from e2e.nodes.site.figures import Figures
 from e2e.nodes.site.shop import NodeShop
 from e2e.nodes.site.storm_pods import StormPod
 from e2e.world.shop import BROKERS, EXTERNAL_PORT, quota_document
-from tests.support.processes.acknowledged import AcknowledgedWorkload
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload
 
 RATE = 50
 SAVED_S = 1

@@ -9,7 +9,7 @@ from e2e.nodes.site.shop import NodeShop, install_operator
 from e2e.world.operator_process import OPERATOR_NAMESPACE
 from e2e.world.shop import READY_TIMEOUT_S, Json
 from tests.support.obtain.helm import RELEASE, helm
-from tests.support.processes.acknowledged import AcknowledgedWorkload
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload
 
 FINALIZER = "sluicegate.dev/topic"
 WITH_FINALIZER: Json = {

@@ -11,7 +11,7 @@ from e2e.nodes.site.shop import BROKER_PODS, NodeShop, install_operator
 from e2e.world.operator_process import OPERATOR_NAMESPACE
 from e2e.world.shop import ROLLED_TIMEOUT_S
 from tests.support.obtain.helm import RELEASE, helm
-from tests.support.processes.acknowledged import AcknowledgedWorkload
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload
 
 GAP_MAX_S = 5.0
 """The target is half a second, and the measured gap is a figure; this bound allows for a loaded machine."""

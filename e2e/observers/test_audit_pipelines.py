@@ -12,7 +12,7 @@ from e2e.world.shop import CLUSTER, NAMESPACE, READY_TIMEOUT_S, Json, Shop
 from tests.support.audit.audit_weeks.week import Week, write_week
 from tests.support.audit.pipeline_runs import SUMMARY
 from tests.support.manifests.pipeline_manifests import SPARK, pipeline
-from tests.support.obtain.spark_operator_crds import apache_crd, kubeflow_crds
+from tests.support.obtain.crds.spark_operator_crds import apache_crd, kubeflow_crds
 from tests.support.processes.process_kubelet.api import Access, KubeApi
 
 NAME = "answers"

@@ -15,7 +15,7 @@ from e2e.cluster.waiting import wait_for
 from e2e.world.monitoring import SCRAPE_S, MonitoredRun, cluster_labels, monitored_run, rendered
 from e2e.world.shop import BROKERS, Shop
 from tests.support.dashboards.dashboards import DashboardQuery, queries, read_dashboards
-from tests.support.obtain.prometheus_operator_crds import prometheus_operator_crds
+from tests.support.obtain.crds.prometheus_operator_crds import prometheus_operator_crds
 
 ALERTS = Path(__file__).parents[2] / "charts" / "sluicegate" / "alerts.yaml"
 STORM_S = 9.0

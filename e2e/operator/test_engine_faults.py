@@ -23,8 +23,8 @@ from e2e.world.engine_world import (
 )
 from e2e.world.forked_operator import ForkedOperator
 from e2e.world.shop import install_crds
-from tests.support.processes.api_proxy import ApiProxy
 from tests.support.processes.process_kubelet.api import Json
+from tests.support.processes.proxies.api_proxy import ApiProxy
 
 AWAY_S = float(os.environ.get("SLUICEGATE_AWAY_SECONDS", "8"))
 LEASE_S = 6

@@ -16,7 +16,7 @@ from sluicegate_operator.planning.layout.cluster_layout import INTERNAL_PORT
 from sluicegate_operator.planning.observers.observers import NAMES
 from sluicegate_operator.resources.labels import RACK
 from tests.support.manifests.pipeline_manifests import SPARK
-from tests.support.obtain.spark_operator_crds import apache_crd
+from tests.support.obtain.crds.spark_operator_crds import apache_crd
 from tests.support.processes.process_kubelet.api import Access, Json
 from tests.support.processes.process_kubelet.node import ZONE_LABEL
 from tests.support.worlds.played_nodes import PlayedNodes

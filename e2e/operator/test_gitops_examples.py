@@ -5,7 +5,7 @@ import pytest
 from e2e.cluster.control_plane import ControlPlane, KubectlError
 from e2e.cluster.waiting import wait_for
 from e2e.world.operator_process import REPOSITORY
-from tests.support.obtain.flux_crds import flux_crds
+from tests.support.obtain.crds.flux_crds import flux_crds
 
 EXAMPLES = REPOSITORY / "examples" / "gitops" / "flux"
 NAMESPACES = ("flux-system", "sluicegate-system")

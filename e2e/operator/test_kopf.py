@@ -24,8 +24,8 @@ from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import CONFIG_MAP, TOPIC, Kind
 from sluicegate_operator.kube.http.transport import AiohttpTransport, Response, Transport
-from tests.support.fakes.scripted_api import ScriptedResponse
-from tests.support.processes.api_proxy import ApiProxy
+from tests.support.fakes.kube.scripted_api import ScriptedResponse
+from tests.support.processes.proxies.api_proxy import ApiProxy
 
 PERIOD_S = 2
 LABEL = "sluicegate.dev/test"

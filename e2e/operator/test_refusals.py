@@ -9,15 +9,13 @@ import pytest
 
 from e2e.cluster.control_plane import ControlPlane, KubectlError
 from e2e.world.shop import Json, install_crds
-from tests.support.manifests.authority_manifests import AUTHORITY_CHANGES, BAD_AUTHORITIES
-from tests.support.manifests.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadManifest, GoodManifest
-from tests.support.manifests.external_manifests import BAD_EXTERNAL, BAD_EXTERNAL_CHANGES, GOOD_EXTERNAL
-from tests.support.manifests.listener_manifests import BAD_LISTENERS, GOOD_LISTENERS, LISTENER_CHANGES
-from tests.support.manifests.observer_manifests import BAD_OBSERVERS, GOOD_OBSERVERS
-from tests.support.manifests.pipeline_manifests import BAD_PIPELINES, GOOD_PIPELINES, PIPELINE_CHANGES
-from tests.support.manifests.quota_manifests import BAD_QUOTAS, GOOD_QUOTAS
-from tests.support.manifests.tag_manifests import BAD_TAGS, GOOD_TAGS
-from tests.support.manifests.user_manifests import BAD_USERS, GOOD_USERS, USER_CHANGES
+from tests.support.manifests.all_manifests import ALL_BAD, ALL_GOOD
+from tests.support.manifests.authority_manifests import AUTHORITY_CHANGES
+from tests.support.manifests.bad_manifests import BAD_CHANGES, BadChange, BadManifest, GoodManifest
+from tests.support.manifests.external_manifests import BAD_EXTERNAL_CHANGES
+from tests.support.manifests.listener_manifests import LISTENER_CHANGES
+from tests.support.manifests.pipeline_manifests import PIPELINE_CHANGES
+from tests.support.manifests.user_manifests import USER_CHANGES
 from tests.support.processes.process_kubelet.api import Access, ApiRefused, KubeApi
 
 PLURALS = {
@@ -54,7 +52,7 @@ def path(manifest: Json) -> str:
 
 @pytest.mark.parametrize(
     "case",
-    GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_QUOTAS + GOOD_TAGS + GOOD_EXTERNAL + GOOD_USERS,
+    ALL_GOOD,
     ids=lambda case: case.name,
 )
 def test_a_good_manifest_is_taken(api: KubeApi, case: GoodManifest) -> None:
@@ -64,15 +62,7 @@ def test_a_good_manifest_is_taken(api: KubeApi, case: GoodManifest) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    BAD
-    + BAD_LISTENERS
-    + BAD_OBSERVERS
-    + BAD_PIPELINES
-    + BAD_QUOTAS
-    + BAD_TAGS
-    + BAD_EXTERNAL
-    + BAD_USERS
-    + BAD_AUTHORITIES,
+    ALL_BAD,
     ids=lambda case: case.name,
 )
 def test_a_bad_manifest_is_refused_with_its_sentence(api: KubeApi, case: BadManifest) -> None:

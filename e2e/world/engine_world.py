@@ -16,8 +16,8 @@ from e2e.cluster.waiting import wait_for
 from e2e.world.forked_operator import ForkedOperator, Forks
 from e2e.world.operator_process import operator_account
 from sluicegate_operator.kube.lease.loop_thread import LoopThread
-from tests.support.processes.api_proxy import ApiProxy
 from tests.support.processes.process_kubelet.api import Access, Json
+from tests.support.processes.proxies.api_proxy import ApiProxy
 from tests.support.worlds.served_cluster import ServedCluster
 from tests.support.worlds.served_clusters import ServedClusters
 

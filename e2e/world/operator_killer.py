@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import parse_qs
 
 from e2e.world.forked_operator import ForkedOperator
-from tests.support.processes.api_proxy import ApiProxy, ApiRequest
+from tests.support.processes.proxies.api_proxy import ApiProxy, ApiRequest
 from tests.support.worlds.served_clusters import ServedClusters
 
 LOOK_EVERY_S = 0.02

@@ -13,6 +13,7 @@ from typing import Self
 
 from e2e.cluster.control_plane import ControlPlane
 from tests.support.processes.ports import free_port
+from tests.support.processes.process_kubelet.api import Json
 
 REPOSITORY = Path(__file__).parents[2]
 OPERATOR_NAMESPACE = "sluicegate-system"
@@ -20,6 +21,23 @@ OPERATOR_NAMESPACE = "sluicegate-system"
 STOP_TIMEOUT_S = 60.0
 RESYNC_S = 3
 """Interval of drift detection, in seconds; the default of 60 s is too slow for tests."""
+
+
+def secrets_grant(role: str) -> tuple[Json, Json]:
+    """Return the ClusterRole of this name and its binding, which grant what `rbac.secrets` of the chart grants."""
+    rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "patch"]}
+    account = {"kind": "ServiceAccount", "name": "sluicegate-operator", "namespace": OPERATOR_NAMESPACE}
+    api = "rbac.authorization.k8s.io"
+    return (
+        {"apiVersion": f"{api}/v1", "kind": "ClusterRole", "metadata": {"name": role}, "rules": [rule]},
+        {
+            "apiVersion": f"{api}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": role},
+            "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": role},
+            "subjects": [account],
+        },
+    )
 
 
 def operator_account(plane: ControlPlane, folder: Path) -> Path:

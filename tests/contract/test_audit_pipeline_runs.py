@@ -28,8 +28,8 @@ from sluicegate_operator.api import AuditPipeline, BrokerCluster, parse_resource
 from sluicegate_operator.api.models.audit_pipeline import AuditObjective, AuditPipelineSpec, AuditPrices, AuditStorms
 from sluicegate_operator.planning.pipelines.pipelines import pipeline_children, plan_pipeline
 from sluicegate_operator.planning.pipelines.run_summary import Summary, read_summary
-from sluicegate_operator.resources.audit_files import THEN
-from sluicegate_operator.resources.audit_spark import SPARK_VERSION
+from sluicegate_operator.resources.audit.audit_files import THEN
+from sluicegate_operator.resources.audit.audit_spark import SPARK_VERSION
 from tests.support.manifests.bad_manifests import Json, cluster
 from tests.support.manifests.pipeline_manifests import FULL, pipeline
 from tools.pins import parse

@@ -7,7 +7,7 @@ from struct import Struct
 
 import pytest
 
-from audit_pipeline.contract import COMMON, contract
+from audit_pipeline.contract import COMMON, SCHEMA_FILES, contract
 from audit_pipeline.spool.spool import read_spool
 from audit_pipeline.spool.tables import arrow_schema
 from broker_runtime.apis.request.call import Ending
@@ -16,12 +16,13 @@ from broker_runtime.observers.audit_log import layout
 from broker_runtime.observers.audit_log.clients import ClientFacts
 from broker_runtime.observers.surroundings import HostedPartition
 from broker_runtime.storage.disk.filesystem import OsFileSystem
+from broker_runtime.wire.versions import UNREGISTER_BROKER
 from tests.support.audit.audit import AuditBench
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 FROZEN = {"audit_event.v1.json": "37d3a83a0d3cdc63f72012940009f3390580bf7375232ef0ac290c9314210c3a"}
 """SHA-256 of each schema's content. A released schema never changes: files of years are read by it."""
-NOT_RELEASED = {"audit_result.v1.json", "audit_event.v1.1.json"}
+NOT_RELEASED = {"audit_result.v1.json", *SCHEMA_FILES[1:]}
 """Results are always computed from events: their tables may change until users rely on them.
 
 A minor version of events may gain columns until it is released.
@@ -55,7 +56,7 @@ def test_marks_names_and_places_are_those_of_the_schema() -> None:
     assert SPOOL["magic"].encode() == layout.MAGIC
     assert SPOOL["block_mark"].encode() == layout.BLOCK_MARK
     assert contract().version == layout.SCHEMA_VERSION
-    assert list(ClientFacts._fields) == SPOOL["client_fields"]
+    assert [*ClientFacts._fields, "group_id"] == SPOOL["client_fields"]
     assert [ending.value for ending in Ending] == SPOOL["endings"]
     assert {ending.value: place for place, ending in enumerate(Ending)} == layout.ENDINGS
 
@@ -68,16 +69,21 @@ def test_every_table_begins_with_the_same_fields_and_says_what_each_field_means(
         assert len(arrow_schema(table.name)) == len(table.fields)
 
 
-def test_a_minor_version_adds_only_nullable_columns_at_the_end_of_tables() -> None:
-    first = json.loads((SCHEMAS / "audit_event.v1.json").read_text(encoding="utf-8"))
-    added = json.loads((SCHEMAS / "audit_event.v1.1.json").read_text(encoding="utf-8"))["tables"]
-    assert contract().minor == 1
-    assert contract().tables.keys() == first["tables"].keys()
-    for name, table in contract().tables.items():
-        old = [field["name"] for field in first["tables"][name]["fields"]]
-        new = [field["name"] for field in added.get(name, [])]
-        assert [field.name for field in table.fields] == old + new
-        assert all(field.nullable for field in table.fields[len(old) :])
+def test_minor_versions_add_only_nullable_columns_at_the_end_of_tables_and_tables() -> None:
+    first, *minor = (json.loads((SCHEMAS / name).read_text(encoding="utf-8")) for name in SCHEMA_FILES)
+    assert [each["minor_version"] for each in minor] == [1, 2]
+    assert contract().minor == 2
+    expected = {name: [field["name"] for field in table["fields"]] for name, table in first["tables"].items()}
+    old = {name: len(fields) for name, fields in expected.items()}
+    for added in minor:
+        for name, columns in added["tables"].items():
+            expected[name] += [field["name"] for field in columns]
+        for name, table in added.get("new_tables", {}).items():
+            assert name not in expected
+            expected[name] = [field["name"] for field in table["fields"]]
+    assert {name: [field.name for field in table.fields] for name, table in contract().tables.items()} == expected
+    for name, count in old.items():
+        assert all(field.nullable for field in contract().tables[name].fields[count:])
 
 
 def test_what_a_broker_writes_of_other_tables_has_a_value_for_each_field(tmp_path: Path) -> None:
@@ -86,11 +92,12 @@ def test_what_a_broker_writes_of_other_tables_has_a_value_for_each_field(tmp_pat
         bench.connect(kind)
     bench.produce()
     bench.log.inventory(HostedPartition("orders", 0, 1, 0, 1, True))
+    bench.change(UNREGISTER_BROKER, 0, {"broker_id": 4}, {"error_code": 0, "error_message": None})
     bench.log.close()
 
     (path,) = tmp_path.glob("*.spool")
     written = [other for block in read_spool(path.read_bytes()).blocks for other in block.others]
 
-    assert {table for table, *_ in written} == {"connection", "inventory", "rollup"}
+    assert {table for table, *_ in written} == {"connection", "inventory", "rollup", "change"}
     for table, *values in written:
         assert len(values) == len(contract().tables[table].fields) - len(COMMON) + 1, table

@@ -30,10 +30,10 @@ from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batching import KeyValue
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.inline_executor import InlineExecutor
 from tests.support.fakes.journal_store import MemoryStore, SharedObjects
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.groups.tally import Added, Tally, TallyDecision, TallyShard, decoded
 from tests.support.logs.logs import TOPIC_ID, LogHouse
 from tests.support.logs.replicas import brokers, leading

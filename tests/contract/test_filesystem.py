@@ -20,7 +20,7 @@ from broker_runtime.storage.disk.filesystem import (
     read_file,
     replace_file,
 )
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 
 
 @pytest.fixture(params=["os", "memory"])

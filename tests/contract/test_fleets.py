@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.engine.context.snapshot import Snapshot, Unreadable
 from sluicegate_operator.engine.listeners import ListenerReconciler
 from sluicegate_operator.engine.racks import RackReconciler
 from sluicegate_operator.engine.rolls import RollReconciler
-from sluicegate_operator.engine.snapshot import Snapshot, Unreadable
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.fleet.pods.rolls import Partitions
 from sluicegate_operator.fleet.protocol import Fleet, NodesSeen

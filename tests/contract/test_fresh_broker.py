@@ -41,7 +41,7 @@ class Broker:
 def broker(tmp_path: Path) -> Iterator[Broker]:
     file = tmp_path / "modules"
     environment = {"MODULES_FILE": str(file)}
-    with BrokerProcess(module="tests.support.processes.listing_broker", environment=environment) as process:
+    with BrokerProcess(module="tests.support.processes.proxies.listing_broker", environment=environment) as process:
         yield Broker(process, file)
 
 

@@ -31,9 +31,9 @@ from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import iter_batches, iter_records
 from e2e.cluster.control_plane import ControlPlane
 from kafka_bytes.batches import encode_batch
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.inline_executor import InlineExecutor
 from tests.support.fakes.journal_store import MemoryStore, SharedObjects
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 
 ROOT = Path(__file__).parents[2]
 NAME = "test-metadata"

@@ -20,7 +20,7 @@ from broker_runtime.apis.request.dispatch import Dispatcher
 from broker_runtime.cluster import reactions
 from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.errors import ProtocolError
-from broker_runtime.node.garbage import GarbageCollector
+from broker_runtime.node.process.garbage import GarbageCollector
 from broker_runtime.wire.messages import encode_request_body, frame_request
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import CREATE_TOPICS

@@ -8,7 +8,7 @@ import pytest
 from broker_runtime.storage.disk.checkpoint import HIGH_WATERMARKS, RECOVERY_POINTS, write_offsets
 from broker_runtime.storage.disk.ledger import FILE_NAME, Entry, write_ledger
 from tests.simulation.cluster.faults.damage import is_vouched_for, would_be_missed
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 
 ROOT = Path("/data")
 ORDERS = ("orders", 0)

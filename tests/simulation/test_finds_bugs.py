@@ -13,16 +13,17 @@ import pytest
 
 from broker_runtime.apis.sasl import authenticator
 from broker_runtime.config import TopicConfig
-from broker_runtime.controller import elections, partition_changes, registration
+from broker_runtime.controller import registration
 from broker_runtime.controller.journal.file import FileJournal
 from broker_runtime.controller.journal.kubernetes import KubernetesJournal
+from broker_runtime.controller.partitions import elections, partition_changes
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import Partition
-from broker_runtime.replication import truncation
-from broker_runtime.replication.follower import Cut, FollowerReplica
+from broker_runtime.replication.following import truncation
+from broker_runtime.replication.following.follower import Cut, FollowerReplica
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.security.principal import ANONYMOUS
 from broker_runtime.security.sasl import scram

@@ -10,7 +10,7 @@ from broker_runtime.coordination.replicated_log import ReplicatedLog
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer import classic_members, upgrading
-from broker_runtime.groups.consumer.owners import PartitionOwners
+from broker_runtime.groups.consumer.state.owners import PartitionOwners
 from broker_runtime.groups.environment import GroupEnvironment
 from tests.simulation.budget import seeds_within
 from tests.simulation.cluster.__main__ import explained

@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from broker_runtime.groups import shard
-from broker_runtime.groups.push import answers, offsets, ownership, pings, rebalance, upkeep
-from broker_runtime.groups.push import group as push_group
-from broker_runtime.groups.push.calls import PushEnvironment
-from broker_runtime.groups.push.group import PushGroup
-from broker_runtime.groups.push.member import PushMember
-from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.push import answers, offsets, pings, rebalance, upkeep
+from broker_runtime.groups.push.state import group as push_group
+from broker_runtime.groups.push.state import ownership
+from broker_runtime.groups.push.state.calls import PushEnvironment
+from broker_runtime.groups.push.state.group import PushGroup
+from broker_runtime.groups.push.state.member import PushMember
+from broker_runtime.groups.push.state.states import PushState
 from broker_runtime.groups.records import GroupRecord, OffsetCommitValue
+from broker_runtime.groups.shards import shard
 from broker_runtime.groups.state import GroupsState
 from tests.simulation.budget import seeds_within
 from tests.simulation.cluster.__main__ import explained

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from audit_pipeline.report.answers.answer import Answer, Compared, Name, Sentence, Tone, of_cluster
 from audit_pipeline.report.figures.changes import Changes, Comings, Named
+from audit_pipeline.report.figures.made_changes import MadeChange, MadeChanges
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.words import (
     NAMED_MAX,
@@ -13,6 +14,7 @@ from audit_pipeline.report.words import (
     count,
     latency,
     length,
+    moment_utc,
     number_of,
     percent,
     rate,
@@ -29,7 +31,8 @@ def what_changed(changes: Changes | None, found: Subjects) -> Answer:
     if changes is None:
         log = length(found.windows.covered.length_us)
         short = (f"The audit log covers {log}: too short to compare two periods of equal length.",)
-        return Answer(question, ("No earlier period to compare with yet",), Tone.PLAIN, (short,))
+        made = _made(found.made_changes, found)
+        return Answer(question, ("No earlier period to compare with yet",), Tone.PLAIN, (short, *made))
     now, before = changes.totals, changes.totals_before
     seconds, seconds_before = changes.last.length_us / 1e6, changes.before.length_us / 1e6
     rows = [
@@ -57,11 +60,45 @@ def what_changed(changes: Changes | None, found: Subjects) -> Answer:
     stretch = f"{span(changes.last)}, compared with the period of equal length before, {span(changes.before)}."
     sentences: list[Sentence] = [
         (stretch,),
+        *_made(found.made_changes, found),
         *(sentence for comings in changes.comings for sentence in _comings(comings, found)),
     ]
     notable = _notable(changes)
     verdict = (_capital(_some(notable[:NOTABLE_MAX], len(notable))),) if notable else ("Nothing much",)
     return Answer(question, verdict, Tone.PLAIN, tuple(sentences), tuple(rows))
+
+
+def _made(made: MadeChanges, found: Subjects) -> Iterable[Sentence]:
+    """Yield what clients have changed in the shown time, and the newest change."""
+    if not made.rows:
+        return
+    failed = f", {count(made.failed)} failed" if made.failed else ""
+    asked = f"Clients asked for {number_of(made.changes, 'change')}: {count(made.succeeded)} succeeded{failed}. "
+    newest = next((row for row in made.rows if row.further is None), made.rows[0])
+    yield (asked, f"The newest one, at {moment_utc(newest.at_us)}: ", *_change(newest, found), ".")
+
+
+def _change(change: MadeChange, found: Subjects) -> Sentence:
+    of = (" of ",) if change.key is not None else ()
+    values = [
+        part
+        for word, value in ((" from ", change.old_value), (" to ", change.new_value))
+        if value is not None
+        for part in (word, Name(value))
+    ]
+    return (
+        Name(change.client_id or change.principal),
+        " from ",
+        Name(change.client_ip),
+        f" asked to {change.operation} ",
+        *((Name(change.key),) if change.key is not None else ()),
+        *of,
+        change.resource_type,
+        *((" ", Name(change.resource_name)) if change.resource_name is not None else ()),
+        *of_cluster(change.cluster_id, found),
+        *values,
+        f" ({change.outcome})",
+    )
 
 
 def _notable(changes: Changes) -> list[str]:

@@ -11,6 +11,7 @@ from audit_pipeline.report.figures.cost import Cost, cost
 from audit_pipeline.report.figures.failures import Failures, failures
 from audit_pipeline.report.figures.idle import IdleTopics, idle_topics
 from audit_pipeline.report.figures.latency import Latency, latency
+from audit_pipeline.report.figures.made_changes import MadeChanges, made_changes
 from audit_pipeline.report.figures.mirrors import Mirrors, mirrors
 from audit_pipeline.report.figures.objectives import Objectives, objectives
 from audit_pipeline.report.figures.overall import Overall, overall
@@ -32,6 +33,7 @@ class Subjects:
     overall: Overall
     completeness: Completeness
     changes: Changes | None
+    made_changes: MadeChanges
     storms: Storms
     usage: Usage
     failures: Failures
@@ -67,6 +69,7 @@ def _subjects(scope: Scope) -> Subjects:
         overall=overall(scope),
         completeness=completeness(scope),
         changes=changes(scope),
+        made_changes=made_changes(scope),
         storms=storms(scope),
         usage=usage(scope),
         failures=failures(scope),

@@ -11,7 +11,7 @@ from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext
 from broker_runtime.apis.request.forwarding import active_only, forwarded
-from broker_runtime.controller.acls import AclLimits, create_acls
+from broker_runtime.controller.clients.acls import AclLimits, create_acls
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
@@ -30,7 +30,7 @@ async def handle(request: CreateAclsRequest, call: Call, context: ControllerCont
         return _refused(request, NO_AUTHORIZER)
     if not access.cluster():
         return _refused(request, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    acls = await call.slices.finish(each(request.creations, _acl))
+    acls = await call.completion.slices.finish(each(request.creations, _acl))
     config = context.settings.config
     limits = AclLimits(config.sluicegate_acls_max, config.sluicegate_acls_text_bytes_max)
 
@@ -72,7 +72,11 @@ def _result(error: KafkaError | None) -> Fields:
 
 
 def _before_forwarding(request: CreateAclsRequest, call: Call, context: BrokerContext) -> Steps[Fields | None]:
-    """Answer without an authorizer. Raises ProtocolError as `_acl`: it must not end the broker's link."""
+    """Check the request before it is forwarded. Returns the refusal if there is no authorizer, else None.
+
+    Raises ProtocolError for an invalid ACL: here it ends the client's connection, at the controller it would end this
+    broker's.
+    """
     if call.access is None:
         return (yield from _refused(request, NO_AUTHORIZER))
     yield from each(request.creations, _acl)

@@ -11,7 +11,7 @@ from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext
 from broker_runtime.apis.request.forwarding import active_only, forwarded
-from broker_runtime.controller.acls import delete_acls
+from broker_runtime.controller.clients.acls import delete_acls
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
@@ -28,7 +28,7 @@ async def handle(request: DeleteAclsRequest, call: Call, context: ControllerCont
         return _refused(request, NO_AUTHORIZER)
     if not access.cluster():
         return _refused(request, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    filters = await call.slices.finish(each(request.filters, acl_filter))
+    filters = await call.completion.slices.finish(each(request.filters, acl_filter))
 
     def decide(image: MetadataImage) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Sequence[Acl]]]]:
         return (yield from delete_acls(filters, image))

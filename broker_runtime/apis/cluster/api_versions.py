@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from broker_runtime.apis.request.call import Call, ClientSoftware
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.errors import ErrorCode
-from broker_runtime.wire.features import FEATURES
 from broker_runtime.wire.header import response_prefix
+from broker_runtime.wire.protocol_versions import FEATURES
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import (

@@ -8,7 +8,7 @@ With an authorizer, a controller answers only clients that may alter the cluster
 from typing import Any
 
 from broker_runtime.apis.request.access import WHY
-from broker_runtime.apis.request.authorized_operations import NOT_ASKED, ON_CLUSTER
+from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED, ON_CLUSTER
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode

@@ -61,7 +61,7 @@ class ForwardedConnection:
         self._link.refuse(kind, text, ends=ends)
 
 
-def handle(reader: RequestReader, call: Call, context: ControllerContext) -> Reply | PendingReply:
+def handle(reader: RequestReader, call: Call, context: ControllerContext) -> Reply | Call:
     envelope = read_envelope(reader)
     (key,) = _KEY.unpack_from(envelope.frame)
     if key not in FORWARDED:

@@ -6,8 +6,8 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode
 from broker_runtime.slicing.steps import Steps, each
-from broker_runtime.wire.features import FEATURES
 from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.protocol_versions import FEATURES
 from broker_runtime.wire.requests import FeatureUpdateKey, UpdateFeaturesRequest
 from broker_runtime.wire.versions import UPDATE_FEATURES
 

@@ -8,8 +8,8 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.config import BrokerConfig
 from broker_runtime.controller.capacity import RECORDS_MAX, QuotaCapacity, QuotaLimits, check_records
-from broker_runtime.controller.client_quotas import EntityParts, QuotaChange, alter_quotas, hosts_to_resolve
-from broker_runtime.controller.connection_groups import GroupCapacity, GroupLimits
+from broker_runtime.controller.clients.client_quotas import EntityParts, QuotaChange, alter_quotas, hosts_to_resolve
+from broker_runtime.controller.clients.connection_groups import GroupCapacity, GroupLimits
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
@@ -30,7 +30,7 @@ async def handle(request: AlterClientQuotasRequest, call: Call, context: Control
     access = call.access
     if access is not None and not access.cluster():
         return _refused(request, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    hosts = await call.slices.finish(_hosts(request))
+    hosts = await call.completion.slices.finish(_hosts(request))
     try:
         if len(hosts) > _HOSTS_MAX:
             raise KafkaError(

@@ -195,15 +195,17 @@ def _check_room_for_brokers(own: Mapping[str, str], context: BrokerContext) -> N
 
 async def _forwarded(request: Any, call: Call, context: BrokerContext, change: _Change) -> Fields:
     """Forward the other resources. Returns the controller's and this broker's results in the order of the request."""
-    left = await call.slices.finish(chosen(request.resources, lambda resource: not change.is_answered(resource)))
+    left = await call.completion.slices.finish(
+        chosen(request.resources, lambda resource: not change.is_answered(resource))
+    )
     forwarded_answers: Sequence[Entity] = ()
     if left:
         key, version = call.api.key, call.version
-        body = await call.slices.finish(_encoded(key, version, left, validate_only=request.validate_only))
+        body = await call.completion.slices.finish(_encoded(key, version, left, validate_only=request.validate_only))
         answer = await to_controller(memoryview(body), call, context.controller)
-        decoded: Entity = await call.slices.finish(decode_response_in_steps(key, version, answer))
+        decoded: Entity = await call.completion.slices.finish(decode_response_in_steps(key, version, answer))
         forwarded_answers = decoded.responses
-    return await call.slices.finish(_merged(request, forwarded_answers, change))
+    return await call.completion.slices.finish(_merged(request, forwarded_answers, change))
 
 
 def _encoded(key: int, version: int, resources: Sequence[Any], *, validate_only: bool) -> Steps[bytes]:

@@ -35,7 +35,7 @@ def handle(request: DescribeClientQuotasRequest, call: Call, context: NodeContex
 
 
 def _packed(found: Sequence[Described], call: Call) -> Steps[Reply]:
-    flexible, pieces = call.flexible, Pieces(call.limits.check_response)
+    flexible, pieces = call.flexible, Pieces(call.completion.limits.check_response)
     pieces.add(_HEAD.pack(call.throttle_ms, ErrorCode.NONE) + nullable_string("", flexible))
     pieces.add(array_length(len(found), flexible))
     for entity, values in found:

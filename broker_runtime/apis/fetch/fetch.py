@@ -33,15 +33,15 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.messages import check_size
 from broker_runtime.wire.reader import RequestReader
-from broker_runtime.wire.reply import PendingReply, Reply
+from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import FETCH
 
 _PARTITIONS_OF_A_STEP = 16
 
-Handled = Reply | PendingReply | Steps[Reply | PendingReply]
+_Handled = Reply | Call | Steps[Reply | Call]
 
 
-def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Handled:
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> _Handled:
     if reader.left > SHORT_BYTES:
         return _in_steps(_kept(reader, call), call, context)
     request = read_request(reader, call)
@@ -54,7 +54,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Handled
     return _answer(_of_session(request, session, context), context)
 
 
-def handle_metadata(reader: RequestReader, call: Call, context: ControllerContext) -> Handled:
+def handle_metadata(reader: RequestReader, call: Call, context: ControllerContext) -> _Handled:
     """Answer a fetch of the metadata log. Brokers read it like consumers: only committed records, and no commit waits.
 
     The replica id of the request is ignored.
@@ -65,7 +65,7 @@ def handle_metadata(reader: RequestReader, call: Call, context: ControllerContex
     return _about_metadata(request, context)
 
 
-def _metadata_in_steps(reader: RequestReader, call: Call, context: ControllerContext) -> Steps[Reply | PendingReply]:
+def _metadata_in_steps(reader: RequestReader, call: Call, context: ControllerContext) -> Steps[Reply | Call]:
     request = yield from read_in_steps(reader, call)
     yield from not_repeated(request)
     request.replica = CONSUMER
@@ -81,7 +81,7 @@ def _metadata_in_steps(reader: RequestReader, call: Call, context: ControllerCon
     return (yield from _asked_in_steps(SessionFetch(request, session, context), context))
 
 
-def _about_metadata(request: FetchRequest, context: ControllerContext) -> Handled:
+def _about_metadata(request: FetchRequest, context: ControllerContext) -> _Handled:
     request.replica = CONSUMER
     if _is_denied(request.call, context):
         return pack_answer(request, (), NO_SESSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -106,7 +106,7 @@ def _kept(reader: RequestReader, call: Call) -> RequestReader:
     return reader.counting(FETCH).kept(call.connection.keep_frame)
 
 
-def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Steps[Reply | PendingReply]:
+def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Steps[Reply | Call]:
     """Answer a request that may ask for many partitions."""
     request = yield from read_in_steps(reader, call)
     call.connection.release_frame()
@@ -136,7 +136,7 @@ def _add_asked(session: FetchSession, request: FetchRequest, context: FetchConte
     _note_partitions(session, context)
 
 
-def _asked_in_steps(fetch: SessionFetch, context: FetchContext) -> Steps[Reply | PendingReply]:
+def _asked_in_steps(fetch: SessionFetch, context: FetchContext) -> Steps[Reply | Call]:
     """Add the partitions of a request to the session, then read the session's partitions."""
     session, request = fetch.session, fetch.request
     session.is_busy = True
@@ -161,7 +161,7 @@ def _asked_in_steps(fetch: SessionFetch, context: FetchContext) -> Steps[Reply |
     return (yield from _read_and_answer(fetch, context))
 
 
-def _answer(fetch: Fetch, context: FetchContext) -> Handled:
+def _answer(fetch: Fetch, context: FetchContext) -> _Handled:
     request = fetch.request
     if isinstance(fetch, SessionFetch) and fetch.is_long:
         return _read_and_answer(fetch, context)
@@ -175,7 +175,7 @@ def _answer(fetch: Fetch, context: FetchContext) -> Handled:
 def _limit_bytes(request: FetchRequest, context: FetchContext) -> None:
     """Limit the bytes of a fetch. As in Kafka, a fetch does not wait for more bytes than its answer may contain."""
     request.max_bytes = min(request.max_bytes, context.settings.config.fetch_max_bytes)
-    quotas = request.call.quotas
+    quotas = request.call.completion.quotas
     if quotas is not None:
         _limit_by_quota(request, quotas)
     request.min_bytes = min(request.min_bytes, request.max_bytes)
@@ -202,13 +202,13 @@ def _is_answered(fetch: Fetch, found: int, urgent: bool) -> bool:
     return found >= request.min_bytes or urgent or request.max_wait_ms <= 0 or not fetch.asks_for_something
 
 
-def _read_and_answer(fetch: SessionFetch, context: FetchContext) -> Steps[Reply | PendingReply]:
+def _read_and_answer(fetch: SessionFetch, context: FetchContext) -> Steps[Reply | Call]:
     """Read many partitions, and answer or wait."""
     request, session = fetch.request, fetch.session
     _limit_bytes(request, context)
     if not fetch.is_long and not session.is_over:
         answer = _answer(fetch, context)
-        assert isinstance(answer, tuple | PendingReply)
+        assert isinstance(answer, tuple | Call)
         return answer
     session.is_busy = is_open = True
     try:

@@ -152,7 +152,7 @@ class Fetch:
         bytes of the answer are charged afterwards.
         """
         call = self.request.call
-        quotas = call.quotas
+        quotas = call.completion.quotas
         if quotas is None or self.request.replica >= 0:
             return self.answer()
         size = at_once(self._found_bytes())
@@ -191,8 +191,13 @@ class Fetch:
             yield
             region = part.region
             if region is not None or part.code:
-                size = 0 if region is None else region.length
-                facts.append((self._shown_name(part), part.index, size, -1, part.offset, -1, -1, -1, part.code))
+                size, records = 0, -1
+                if region is not None:
+                    size = region.length
+                    if region.next_offset >= 0 and part.log is not None and not part.log.may_have_gaps:
+                        # The first batch may begin before the offset: the client skips those records.
+                        records = region.next_offset - part.offset
+                facts.append((self._shown_name(part), part.index, size, records, part.offset, -1, -1, -1, part.code))
 
     def _shown_name(self, part: FetchPartition) -> str:
         if part.name is not None:
@@ -311,7 +316,7 @@ class SessionFetch(Fetch):
     def reply_in_steps(self) -> Steps[Reply]:
         """`reply` for many partitions."""
         call = self.request.call
-        quotas = call.quotas
+        quotas = call.completion.quotas
         if quotas is None or self.request.replica >= 0:
             return (yield from self.answer_in_steps())
         size = yield from self._found_bytes()

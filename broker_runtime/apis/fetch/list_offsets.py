@@ -90,7 +90,7 @@ def handle(request: ListOffsetsRequest, call: Call, context: BrokerContext) -> S
     first, rest = searches[:_SEARCHES_PER_TURN], searches[_SEARCHES_PER_TURN:]
     waiting = _continue_searches(first, context)
     if waiting or rest:
-        return _searched(topics, waiting, rest, context, call.slices)
+        return _searched(topics, waiting, rest, context, call.completion.slices)
     return (yield from _reply(topics))
 
 

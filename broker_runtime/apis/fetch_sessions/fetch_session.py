@@ -22,21 +22,38 @@ _PARTITIONS_OF_A_STEP = 32
 _ABSENT = object()
 
 
-class _AskedPartitions:
-    """The partitions of a session, among them those to read (`to_look`), and those to report (`to_tell`)."""
+class AskedPartitions:
+    """The partitions that one client asks for: which of them to read, and which to report."""
 
-    __slots__ = ()
+    __slots__ = (
+        "_is_watching",
+        "_notes_changes",
+        "_on_change",
+        "asked_s",
+        "broker_epoch",
+        "changed",
+        "partitions",
+        "replica",
+        "to_look",
+        "to_tell",
+    )
 
-    replica: int
-    broker_epoch: int
-    asked_s: float
-    partitions: dict[PartitionKey, FetchPartition]
-    to_look: dict[FetchPartition, None]
-    to_tell: dict[FetchPartition, None]
-    changed: dict[FetchPartition, None]
-    _is_watching: bool
-    _notes_changes: bool
-    _on_change: Callable[[], None] | None
+    def __init__(self, asked_s: float, replica: int, broker_epoch: int) -> None:
+        self.replica = replica
+        """The follower's id; negative for consumers."""
+        self.broker_epoch = broker_epoch
+        self.asked_s = asked_s
+        """Time of the last request, in seconds of the monotonic clock."""
+        self.partitions: dict[PartitionKey, FetchPartition] = {}
+        self.to_look: dict[FetchPartition, None] = {}
+        """Partitions to read."""
+        self.to_tell: dict[FetchPartition, None] = {}
+        """Partitions without records whose changes the next answer reports."""
+        self.changed: dict[FetchPartition, None] = {}
+        """Partitions whose logs have changed since they were read, while a request waits or runs in steps."""
+        self._is_watching = False
+        self._notes_changes = False
+        self._on_change: Callable[[], None] | None = None
 
     def add(self, asked: Iterable[AskedPartition]) -> None:
         """Add partitions, or update known ones. They move to the end of `to_look`, so that others are read first."""
@@ -107,7 +124,7 @@ class _AskedPartitions:
             self.to_tell[part] = None
 
 
-class FetchSession(_AskedPartitions):
+class FetchSession(AskedPartitions):
     """All partitions of one client's fetches, or of a single fetch of a client without a session.
 
     Invariant: a partition that is not in `to_look` has no records at its offset and no error. While a request waits or
@@ -115,14 +132,8 @@ class FetchSession(_AskedPartitions):
     """
 
     __slots__ = (
-        "_is_watching",
-        "_notes_changes",
-        "_on_change",
         "_on_replaced",
         "allowed_by",
-        "asked_s",
-        "broker_epoch",
-        "changed",
         "counted",
         "created_s",
         "epoch",
@@ -130,10 +141,6 @@ class FetchSession(_AskedPartitions):
         "is_busy",
         "is_followers",
         "is_over",
-        "partitions",
-        "replica",
-        "to_look",
-        "to_tell",
         "uses_topic_ids",
     )
 
@@ -145,31 +152,20 @@ class FetchSession(_AskedPartitions):
         broker_epoch: int = -1,
         uses_topic_ids: bool = False,
     ) -> None:
+        super().__init__(now_s, replica, broker_epoch)
         self.id = NO_SESSION
         self.epoch = _FIRST_INCREMENTAL_EPOCH
-        self.replica = replica
-        """The follower's id; negative for consumers."""
         self.is_followers = replica >= 0
-        self.broker_epoch = broker_epoch
         self.uses_topic_ids = uses_topic_ids
-        self.created_s = self.asked_s = now_s
+        self.created_s = now_s
         self.counted = 0
         """Number of its partitions that the session cache has counted."""
-        self.partitions: dict[PartitionKey, FetchPartition] = {}
-        self.to_look: dict[FetchPartition, None] = {}
-        self.to_tell: dict[FetchPartition, None] = {}
-        """Partitions without records whose changes the next answer reports."""
-        self.changed: dict[FetchPartition, None] = {}
-        """Partitions whose logs have changed since they were read, while a request waits or runs in steps."""
         self.allowed_by: object = None
         """The client and the ACLs for which the partitions were read; None without an authorizer."""
         self.is_busy = False
         """Whether a request runs in steps. No other request may use the session then."""
         self.is_over = False
         """Whether the session is closed or being closed."""
-        self._is_watching = False
-        self._notes_changes = False
-        self._on_change: Callable[[], None] | None = None
         self._on_replaced: Callable[[ErrorCode], None] | None = None
         self.add(asked)
 

@@ -29,7 +29,10 @@ ReadPartition = Callable[[str | UUID, bytes], AskedPartition]
 
 
 class RepeatedFetch(FetchSession):
-    """The repeated fetch of one connection. Packed parts of answers are valid only for the same `form`."""
+    """The last Fetch without a session of one connection, kept so that only changed partitions are read again.
+
+    Its packed parts of answers are valid only for the same `form`.
+    """
 
     __slots__ = ("_chunks", "form")
 
@@ -120,9 +123,9 @@ class RepeatedFetches:
         """Fetches and their numbers of partitions, in the order of their last request."""
 
     def take(self, client: ClientAddress, form: tuple[int, bool], size: int, now_s: float) -> RepeatedFetch | None:
-        """Remove and return the client's fetch, or create one. The caller updates it, and returns it with `keep`.
+        """Remove and return the stored fetch of the client, or a new one. The caller stores it again by `keep`.
 
-        None if `size` partitions exceed the limit.
+        Returns None if there is no room for `size` partitions.
         """
         kept, kept_size = self._of.pop(client, (None, 0))
         self._partitions -= kept_size

@@ -12,13 +12,13 @@ from uuid import UUID
 
 from broker_runtime.apis.groups.groups_in_turn import in_turn
 from broker_runtime.apis.request.access import Access
-from broker_runtime.apis.request.authorized_operations import NOT_ASKED, ON_GROUP
+from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED, ON_GROUP
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed, emptied, kept, read_names
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.describe import DescribedGroup, describe, held
-from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember
+from broker_runtime.groups.consumer.state.member import NOTHING, ConsumerMember
 from broker_runtime.groups.records import Assignment
 from broker_runtime.metadata.topics import Topics
 from broker_runtime.security.acls.model import AclResource

@@ -15,8 +15,8 @@ from broker_runtime.apis.request.many_items import Pace, Packed, kept
 from broker_runtime.config.keys.groups import CONSUMER
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer, heartbeat, settled
-from broker_runtime.groups.consumer.member import are_many
-from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
+from broker_runtime.groups.consumer.state.member import are_many
+from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.records import Assignment
 from broker_runtime.slicing.steps import Steps, at_once, chosen, each, listed
 from broker_runtime.wire.reader import RequestReader

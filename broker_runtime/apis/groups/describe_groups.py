@@ -19,7 +19,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from broker_runtime.apis.groups.groups_in_turn import in_turn
-from broker_runtime.apis.request.authorized_operations import NOT_ASKED, ON_GROUP
+from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED, ON_GROUP
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed, emptied, kept, read_names
@@ -28,9 +28,9 @@ from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
 from broker_runtime.groups.classic.states import ClassicState
 from broker_runtime.groups.consumer.embedded import write_assignment
-from broker_runtime.groups.push.group import PushGroup
-from broker_runtime.groups.push.log_ends import Partition
-from broker_runtime.groups.push.member import PushMember
+from broker_runtime.groups.push.state.group import PushGroup
+from broker_runtime.groups.push.state.log_ends import Partition
+from broker_runtime.groups.push.state.member import PushMember
 from broker_runtime.groups.records import ClassicProtocol
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.security.acls.model import AclResource
@@ -133,7 +133,7 @@ async def _packed(
     await packed.add(*[string(text, flexible) for text in texts], array_length(len(group.members), flexible))
     for pack in group.members:
         parts = pack(group.protocol or "", call)
-        await packed.add(*(parts if isinstance(parts, Sequence) else await call.slices.finish(parts)))
+        await packed.add(*(parts if isinstance(parts, Sequence) else await call.completion.slices.finish(parts)))
     if version >= _OPERATIONS_SINCE:
         await packed.add(_INT32.pack(operations))
     await packed.add(b"\x00" if flexible else b"")

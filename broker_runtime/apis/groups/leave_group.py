@@ -44,12 +44,12 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
         slowly = in_turn(slices(deque(members), SLICE), lambda some: _leave(group_id, some, context), Pace(call))
         errors = [told async for told in slowly]
     except KafkaError as error:
-        await call.slices.finish(let_go(members))
+        await call.completion.slices.finish(let_go(members))
         return await _answer(error.code, (), (), call)
     if call.version < _SEVERAL_SINCE:
         return await _answer(errors[0][0], (), (), call)
     reply = await _answer(ErrorCode.NONE, members, chain.from_iterable(errors), call)
-    await call.slices.finish(let_go(members))
+    await call.completion.slices.finish(let_go(members))
     return reply
 
 

@@ -26,12 +26,12 @@ from broker_runtime.groups.classic.heartbeats import keep_session
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
 from broker_runtime.groups.offsets.delete import SLICE
-from broker_runtime.groups.push.log_ends import End
+from broker_runtime.groups.push.state.log_ends import End
 from broker_runtime.groups.service import is_push_group
-from broker_runtime.groups.term import GroupDecision, client_error
+from broker_runtime.groups.shards.term import GroupDecision, client_error
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.reader import RequestReader
-from broker_runtime.wire.reply import PendingReply, Reply
+from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_COMMIT
 from broker_runtime.wire.writer import array_length
 
@@ -68,7 +68,7 @@ class _Request(NamedTuple):
     """Offsets of the partitions that exist."""
 
 
-def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | PendingReply | Awaitable[Reply]:
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | Call | Awaitable[Reply]:
     """Commit the offsets of a request. Raises ProtocolError if the frame is malformed."""
     if reader.left > _AT_ONCE_BYTES_MAX:
         return _slowly(kept(reader, call), call, context)

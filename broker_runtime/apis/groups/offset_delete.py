@@ -58,8 +58,8 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
         told: deque[Iterable[ErrorCode]] = deque([codes async for codes in slowly])
     except KafkaError as error:
         call.error = error.code
-        await call.slices.finish(drain(topics))
-        await call.slices.finish(drain(known))
+        await call.completion.slices.finish(drain(topics))
+        await call.completion.slices.finish(drain(known))
         return call.packed(_HEAD.pack(error.code, call.throttle_ms, 0))
     return await _answer(topics, chain.from_iterable(emptied(told)), call)
 

@@ -82,7 +82,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
     async for answer in in_turn(emptied(groups), lambda each: _one_of_several(*each, call, context, pace), pace):
         await packed.add_all(answer)
     await packed.add(b"\x00")
-    await call.slices.finish(drain(asked))
+    await call.completion.slices.finish(drain(asked))
     return packed.reply(call)
 
 
@@ -162,7 +162,7 @@ async def _answered(group: _Group, call: Call, context: BrokerContext, pace: Pac
         await packed.add(_INT16.pack(code))
     await packed.add(_end(call))
     if group.topics is not None:
-        await call.slices.finish(let_go(group.topics))
+        await call.completion.slices.finish(let_go(group.topics))
     return packed
 
 

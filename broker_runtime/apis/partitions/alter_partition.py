@@ -9,7 +9,7 @@ from uuid import UUID
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ZERO_UUID, ApiSpec, ControllerContext
-from broker_runtime.controller.partition_changes import (
+from broker_runtime.controller.partitions.partition_changes import (
     EPOCH_UNKNOWN,
     RECOVERED,
     IsrChange,

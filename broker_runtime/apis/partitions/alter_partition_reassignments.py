@@ -7,7 +7,7 @@ from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.controller.capacity import Capacity, check_records
-from broker_runtime.controller.reassignments import reassign
+from broker_runtime.controller.partitions.reassignments import reassign
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
@@ -22,7 +22,7 @@ async def handle(request: AlterPartitionReassignmentsRequest, call: Call, contex
     access = call.access
     if access is not None and not access.cluster():
         error = denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        refused = await call.slices.finish(each(request.topics, lambda topic: _refused(topic, error)))
+        refused = await call.completion.slices.finish(each(request.topics, lambda topic: _refused(topic, error)))
         return answer | {"error_code": error.code, "error_message": error.message, "responses": refused}
     try:
         responses = await context.controller.submit(lambda image: _reassign_all(request, call, image))

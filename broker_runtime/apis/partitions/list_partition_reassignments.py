@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
-from broker_runtime.controller.elections import partitions
-from broker_runtime.controller.reassignments import is_under_way
+from broker_runtime.controller.partitions.elections import partitions
+from broker_runtime.controller.partitions.reassignments import is_under_way
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord

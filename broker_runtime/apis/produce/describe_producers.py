@@ -23,7 +23,7 @@ def handle(request: DescribeProducersRequest, call: Call, context: BrokerContext
         for index in dict.fromkeys(topic.partition_indexes):
             described = yield from _described(topic.name, index, call, context)
             size += len(cast("list[Fields]", described["active_producers"])) * _PRODUCER_BYTES
-            call.limits.check_response(size)
+            call.completion.limits.check_response(size)
             partitions.append(described)
             yield
         topics.append({"name": topic.name, "partitions": partitions})

@@ -39,7 +39,7 @@ async def handle(request: InitProducerIdRequest, call: Call, context: BrokerCont
 
 async def _may_write(access: Access, call: Call) -> bool:
     """Return whether the client may write any topic. The search of all ACLs may take long."""
-    return await call.slices.finish(access.any_topic(AclOperation.WRITE))
+    return await call.completion.slices.finish(access.any_topic(AclOperation.WRITE))
 
 
 def _refused(code: ErrorCode) -> Fields:

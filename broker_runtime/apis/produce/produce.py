@@ -23,6 +23,7 @@ from broker_runtime.apis.produce.produce_wait import PendingPartition, ProduceWa
 from broker_runtime.apis.produce.record_checks import Unchecked, check_in_thread
 from broker_runtime.apis.request import refused_transactions
 from broker_runtime.apis.request.access import denied
+from broker_runtime.apis.request.answering import joined
 from broker_runtime.apis.request.call import NO_ACKS, Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
@@ -33,7 +34,7 @@ from broker_runtime.storage.log.log import AppendResult
 from broker_runtime.storage.records.record_check import check_records, is_quick
 from broker_runtime.storage.records.validation import check_batch
 from broker_runtime.wire.reader import RequestReader
-from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
+from broker_runtime.wire.reply import NO_REPLY, Reply
 from broker_runtime.wire.versions import PRODUCE
 from kafka_bytes.batches import TIMESTAMPS, TIMESTAMPS_AT
 
@@ -43,9 +44,7 @@ _ADMIN_CLIENT = "__admin_client"
 """A client with this client id may write to internal topics, as in Apache Kafka."""
 
 
-def handle(
-    reader: RequestReader, call: Call, context: BrokerContext
-) -> Reply | PendingReply | Steps[Reply | PendingReply]:
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | Call | Steps[Reply | Call]:
     version = call.version
     by_id = context.image.topics if version >= _BY_ID_SINCE else None
     request = read_request(reader, by_id)
@@ -53,8 +52,8 @@ def handle(
         return _in_steps(reader.counting(PRODUCE).kept(call.connection.keep_frame), call, context)
     transactional_id, acks, timeout_ms, appends, answer = request
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
-    if call.quotas is not None:
-        call.quotas.produced(call)
+    if call.completion.quotas is not None:
+        call.completion.quotas.produced(call)
     refused: Refused | None = None
     refusal = _refusal(transactional_id, call, acks, context)
     access = call.access
@@ -93,7 +92,7 @@ def handle(
     return call.packed(b"".join(answer))
 
 
-def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Steps[Reply | PendingReply]:
+def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Steps[Reply | Call]:
     """`handle` for many partitions.
 
     The connection handles no other request before these records are appended. They are appended even if the client
@@ -102,8 +101,8 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
     version = call.version
     transactional_id, acks, timeout_ms, appends, answer = yield from read_in_steps(reader, version >= _BY_ID_SINCE)
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
-    if call.quotas is not None:
-        call.quotas.produced(call)
+    if call.completion.quotas is not None:
+        call.completion.quotas.produced(call)
     refused: Refused | None = None
     refusal = _refusal(transactional_id, call, acks, context)
     access = call.access
@@ -145,7 +144,7 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
     if waiting and not call.done:
         later = call.later()
         return ProduceWait(answer, waiting, later, context, _longest_wait_s(acks, timeout_ms), refused).wait()
-    return (yield from call.joined(answer))
+    return (yield from joined(answer, call))
 
 
 def _name_now(topic: str | UUID, context: BrokerContext) -> str | UUID:

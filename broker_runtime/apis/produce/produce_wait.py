@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from broker_runtime.apis.produce.produce_answer import Refused
+from broker_runtime.apis.request.answering import joined
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -130,7 +131,7 @@ class ProduceWait:
             call.partitions = yield from chosen(call.partitions, lambda facts: facts[:2] not in in_vain)
         if failed:
             yield from self._refuse(failed)
-        call.complete((yield from call.joined(self._out)))
+        call.complete((yield from joined(self._out, call)))
         yield from let_go(self._waiting)
 
     def _refuse(self, failed: Sequence[PendingPartition]) -> Steps[None]:

@@ -18,12 +18,12 @@ from broker_runtime.apis.request.call import Call, Completion
 from broker_runtime.apis.request.context import BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.push.answers import Answer, connection_ended, ping_answered, start_answered, stop_answered
-from broker_runtime.groups.push.calls import PushEnvironment
-from broker_runtime.groups.push.decided import Decided
 from broker_runtime.groups.push.offsets import Consumed
 from broker_runtime.groups.push.registering import register
 from broker_runtime.groups.push.registration import ConsumerRegistration
-from broker_runtime.groups.push.subscription import parse_topic_count
+from broker_runtime.groups.push.state.calls import PushEnvironment
+from broker_runtime.groups.push.state.decided import Decided
+from broker_runtime.groups.push.state.subscription import parse_topic_count
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.slicing.steps import Steps, at_once, each

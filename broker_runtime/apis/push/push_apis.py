@@ -20,6 +20,7 @@ class PushApi(NamedTuple):
     name: str
     versions: tuple[int, int] = (0, 0)
     flexible_from: int = _NEVER
+    outlives_client: bool = False
 
 
 PUSH_APIS: Mapping[int, PushApi] = {

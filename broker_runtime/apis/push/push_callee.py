@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.groups.push.calls import Call, HangUp, Ping, StartAt, StartFetcher, StopFetcher
+from broker_runtime.groups.push.state.calls import Call, HangUp, Ping, StartAt, StartFetcher, StopFetcher
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import NO_LEADER
 from broker_runtime.wire.handler import ServedConnection
@@ -94,7 +94,7 @@ class Callee:
 
     @property
     def is_behind(self) -> bool:
-        """Whether this broker is late rather than the consumer, see `groups.push.calls.Calls`."""
+        """Whether this broker is late rather than the consumer, see `groups.push.state.calls.Calls`."""
         return self._unsent > 0 or self._undecided > 0 or self.connection.has_unread
 
     def answered(self) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Mapping
 from types import GeneratorType
-from typing import Any
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import Handled
@@ -13,12 +12,13 @@ from broker_runtime.wire.encode import Pieces, encode_in_steps
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import Fields, message_type
 from broker_runtime.wire.refusal import refusal
-from broker_runtime.wire.reply import PendingReply, Reply
+from broker_runtime.wire.reply import Reply
 
-Settled = Reply | PendingReply | Awaitable[Any]
-"""A reply, or an object to wait for."""
+Settled = Reply | Call | Awaitable[Handled]
+"""A packed reply, the call if something else completes it, or an awaitable that has not run."""
 
 _SHORT_BYTES = 16_384
+_PARTS_OF_A_STEP = 128
 
 
 def settled(call: Call, answer: Handled | None) -> Steps[Settled]:
@@ -35,7 +35,7 @@ def settled(call: Call, answer: Handled | None) -> Steps[Settled]:
 def _packed(call: Call, fields: Fields) -> Steps[Reply]:
     if call.throttle_ms:
         fields = {**fields, "throttle_time": call.throttle_ms}
-    pieces = Pieces(call.limits.check_response)
+    pieces = Pieces(call.completion.limits.check_response)
     yield from encode_in_steps(message_type(call.api.key, call.version, "Response"), fields, pieces)
     parts = pieces.all()
     head = response_prefix(call.api.key, call.version, call.correlation_id, pieces.size)
@@ -50,7 +50,7 @@ def _packed(call: Call, fields: Fields) -> Steps[Reply]:
 def _noted(call: Call, fields: Fields) -> Steps[Fields]:
     """Return the fields of a long answer that an observer may read: its own error code, and one from its items."""
     noted: dict[str, object] = {"error_code": fields.get("error_code", ErrorCode.NONE)}
-    if call.is_observed:
+    if call.completion.requests is not None:
         noted["items"] = [{"error_code": (yield from error_in_steps(fields))}]
     return noted
 
@@ -60,6 +60,18 @@ def _let_go(fields: Fields) -> Steps[None]:
     for items in fields.values():
         if isinstance(items, list):
             yield from let_go(items)
+
+
+def joined(parts: list[bytes], call: Call) -> Steps[Reply]:
+    """Return the response with these parts as its body, joined in steps. The list is empty afterwards."""
+    pieces = Pieces(call.completion.limits.check_response)
+    parts.reverse()
+    while parts:
+        some = parts[: -_PARTS_OF_A_STEP - 1 : -1]
+        del parts[-_PARTS_OF_A_STEP:]
+        pieces.add(b"".join(some))
+        yield
+    return call.packed_of(pieces.all())
 
 
 def refused(call: Call, why: str) -> Reply | None:

@@ -8,13 +8,13 @@ observer. Without an observer this costs one comparison.
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from broker_runtime.apis.request.access import Access, Authorization
 from broker_runtime.security.principal import Principal
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.steps import Steps, UnderWay
-from broker_runtime.wire.encode import Pieces
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.limits import DEFAULT_LIMITS, RequestLimits
@@ -44,7 +44,6 @@ and error code. A field is -1 if its value is unknown or does not apply. A plain
 partition of each such request needs one.
 """
 
-_PARTS_OF_A_STEP = 128
 _THROTTLE_MS_MAX = 2**31 - 1
 """The field of an answer has no room for more: 24 days."""
 NO_ACKS = -128
@@ -68,6 +67,11 @@ class Api(Protocol):
     @property
     def flexible_from(self) -> int: ...
 
+    @property
+    def outlives_client(self) -> bool:
+        """Whether the work of a request continues after its client has disconnected."""
+        ...
+
 
 class Ending(Enum):
     """How a call has ended. The values are for messages."""
@@ -84,6 +88,14 @@ class Ending(Enum):
 
 
 _ANSWERED, _REFUSED, _HUNG_UP, _CANCELLED = Ending
+
+
+class RequestNotes(Protocol):
+    """What an observer notes of a long request, while its fields exist."""
+
+    def read(self, api_key: int, request: Any, /) -> Steps[None]:
+        """Note what is in the request, of which `request` is the entity."""
+        ...
 
 
 class RequestObserver(Protocol):
@@ -185,34 +197,13 @@ class Completion:
             observer(call)
 
 
-class _Working(PendingReply):
-    """The part of a call that does its work and packs its answer."""
+class PackedReply(PendingReply):
+    """A pending reply that packs its own response: the size, the correlation id, and the body of the API."""
 
     __slots__ = ()
 
     correlation_id: int
     flexible: bool
-    _completion: Completion
-
-    @property
-    def is_observed(self) -> bool:
-        """Whether an observer of requests is registered."""
-        return self._completion.requests is not None
-
-    @property
-    def quotas(self) -> CallQuotas | None:
-        """The client quotas to charge; None while no client has a quota."""
-        return self._completion.quotas
-
-    @property
-    def limits(self) -> RequestLimits:
-        """The limits of a request and of its answer."""
-        return self._completion.limits
-
-    @property
-    def slices(self) -> Slices:
-        """The queue of the event loop's long work."""
-        return self._completion.slices
 
     def packed(self, body: bytes) -> Reply:
         """Return the response with this body."""
@@ -223,29 +214,8 @@ class _Working(PendingReply):
         head = prefix(self.correlation_id, sum(map(len, pieces)), self.flexible)
         return (head + pieces[0],) if len(pieces) == 1 else (head, *pieces)
 
-    def joined(self, parts: list[bytes]) -> Steps[Reply]:
-        """Return the response with these parts as its body, joined in steps. The list is empty afterwards."""
-        pieces = Pieces(self.limits.check_response)
-        parts.reverse()
-        while parts:
-            some = parts[: -_PARTS_OF_A_STEP - 1 : -1]
-            del parts[-_PARTS_OF_A_STEP:]
-            pieces.add(b"".join(some))
-            yield
-        return self.packed_of(pieces.all())
 
-    def do(self, steps: Steps[None]) -> UnderWay | None:
-        """Run steps for this call whose result is not awaited. If they fail, the connection is closed.
-
-        Returns a handle that cancels the remaining steps, or None if all of them have run.
-        """
-        return self.slices.do(steps, self._hang_up)
-
-    def _hang_up(self) -> None:
-        self.complete(None)
-
-
-class Call(_Working):
+class Call(PackedReply):
     """A request in progress. It is kept in memory only, and until its answer.
 
     A handler that cannot answer at once returns `later(...)` and completes the call when it can. The connection is
@@ -259,19 +229,21 @@ class Call(_Working):
     """
 
     __slots__ = (
-        "_completion",
         "acks",
         "api",
         "client_id",
         "completed_s",
+        "completion",
         "connection",
         "correlation_id",
         "ending",
         "error",
         "fields",
         "flexible",
+        "group_id",
         "handled_s",
         "is_exempt",
+        "notes",
         "observation",
         "partitions",
         "received_s",
@@ -293,6 +265,10 @@ class Call(_Working):
     """The kind of refusal under which a refused call is counted."""
     acks: int
     replica_id: int
+    notes: RequestNotes
+    """Set by an observer only, of requests that change something."""
+    group_id: str | None
+    """The group of the request; set by an observer only, and for requests of groups."""
 
     def __init__(
         self,
@@ -309,7 +285,8 @@ class Call(_Working):
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.connection = connection
-        self._completion = completion
+        self.completion = completion
+        """Where the call ends; it has the limits, quotas and slices of all calls of its dispatcher."""
         self.done = False
         self.request: Any = None
         """kio's entity of this version, or a RequestReader if the handler reads the request itself."""
@@ -343,7 +320,7 @@ class Call(_Working):
     @property
     def access(self) -> Access | None:
         """Permissions of the client. None if the node has no authorizer, so that everything is allowed."""
-        authorization = self._completion.authorization
+        authorization = self.completion.authorization
         return None if authorization is None else Access(authorization, self.connection, self.api)
 
     def later(self, on_cancel: Callable[[], None] | None = None) -> "Call":
@@ -367,22 +344,25 @@ class Call(_Working):
         self.throttle_ms = max(min(delay_ms, _THROTTLE_MS_MAX), self.throttle_ms)
         self.connection.throttle_s = self.throttle_ms / 1000
 
-    def spent(self, time_s: float) -> None:
-        """Count the time of a slice of this call, in seconds."""
-        self.sliced_s += time_s
+    def do(self, steps: Steps[None]) -> UnderWay | None:
+        """Run steps for this call whose result is not awaited. If they fail, the connection is closed.
+
+        Returns a handle that cancels the remaining steps, or None if all of them have run.
+        """
+        return self.completion.slices.do(steps, partial(self.complete, None))
 
     def answered(self, reply: Reply) -> None:
         """End the call with the handler's immediate answer."""
         self.done = True
         self.reply = reply
-        self._completion.ended(self, _ANSWERED)
+        self.completion.ended(self, _ANSWERED)
 
     def refused(self, kind: str) -> None:
         """End the call as refused. The handler's exception already ends the connection."""
         if not self.done:
             self.done = True
             self.refusal = kind
-            self._completion.ended(self, _REFUSED)
+            self.completion.ended(self, _REFUSED)
 
     def complete(self, reply: Reply | None) -> None:
         """Deliver the reply of a pending call; None closes the connection."""
@@ -391,7 +371,7 @@ class Call(_Working):
         self.done = True
         if reply is not None:
             self.reply = reply
-        self._completion.ended(self, _HUNG_UP if reply is None else _ANSWERED)
+        self.completion.ended(self, _HUNG_UP if reply is None else _ANSWERED)
         self._deliver(reply)
 
     def refuse(self, kind: str, text: str) -> None:
@@ -405,12 +385,12 @@ class Call(_Working):
     def cancel(self) -> None:
         """End the call because the client has disconnected."""
         if not self.done:
-            self._completion.ended(self, _CANCELLED)
+            self.completion.ended(self, _CANCELLED)
             super().cancel()
 
     def give_up(self) -> None:
         """End the call because the task that should answer it has been stopped."""
         if not self.done:
             self.done = True
-            self._completion.ended(self, _CANCELLED)
+            self.completion.ended(self, _CANCELLED)
             self._deliver(None)

@@ -3,7 +3,7 @@
 A handler reads `request` (kio's entity of the request's version), reads or changes objects of its context, and returns
 Fields or an awaitable of them. It does not see sockets, encodings or correlation ids. Its `Call` describes the client
 and the request's header. On hot paths a handler gets a RequestReader instead, and returns the packed reply or the call
-itself, which it completes later.
+itself, which it completes later. `dispatch` lists all that a handler may return.
 """
 
 import asyncio
@@ -223,16 +223,15 @@ class ControllerContext(FetchContext, Protocol):
 
 C = TypeVar("C", contravariant=True)
 
-Answer = Fields | Reply | PendingReply
-Later = Awaitable[Fields | Reply | Steps[Fields | Reply]]
-Handled = Answer | Later | Steps[Answer | Later]
+Handled = Reply | Fields | Call | Steps["Handled"] | Awaitable["Handled"]
+"""An answer, or the work that returns it. `dispatch` describes the five forms, and what each is for."""
 Handler = Callable[[Any, Call, C], Handled]
 """Handles one request. ProtocolError ends the connection: for a malformed request, or if no answer can carry the error.
 
 A handler whose work grows with the size of the request or of the cluster returns `Steps`.
 """
 
-Gate = Callable[[Call], Answer | Later | None]
+Gate = Callable[[Call], Handled | None]
 """Checks every call after its request is read and before it is handled. None lets the call pass.
 
 Any other result is the answer instead of the handler's: an authorizer refuses a request this way. A throttle calls

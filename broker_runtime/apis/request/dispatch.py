@@ -4,30 +4,29 @@ One dispatcher serves one kind of listener (the clients' or the controller's). A
 connection, as in Kafka: by ProtocolError, or by a refusal if its handler has already returned. An API or version that
 is not served may get an empty response instead (`unsupported.request.reply`, decision 36).
 
-What a handler may return, and which method ends the call:
+A handler's answer and the work that leads to it have five forms (`context.Handled`). Work may return any of them.
 
-- a packed reply: `handle` ends the call at once;
-- fields: `settled` encodes them, in steps if they are many; `_run` runs the steps now, or in slices until `_sliced`;
-- steps: the same, and what they return is treated like the handler's result;
-- an awaitable: `_wait` runs it as a task, and `_finished` ends the call;
-- the call itself, or another PendingReply: the handler completes it later (`call.Call.complete`).
+- A packed reply, the form of Produce and Fetch: a tuple needs neither an encoder nor a generator. `handle` ends the
+  call at once.
+- Fields, the form of most handlers: `answering.settled` packs them in one place for all, in steps if they are many.
+- The call itself, for a long poll or replicas: what it waits for completes it (`call.Call.complete`), without a task.
+- Steps, for work that grows with the request: few of them run at once, without a task. They can await nothing.
+- An awaitable, for work that waits for another process: it runs as a task.
+
+`pending_calls.PendingCalls` gets all but the first, and ends their calls.
 """
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from dataclasses import is_dataclass
-from functools import partial
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from broker_runtime.apis.request.answering import Settled, refused, settled
 from broker_runtime.apis.request.call import Call, Completion, RequestObserver
 from broker_runtime.apis.request.context import ApiSpec, Gate, Handled, NodeContext, ReadRequest
 from broker_runtime.apis.request.on_demand import ApiOnDemand, FirstRequests
-from broker_runtime.errors import KafkaError, ProtocolError
+from broker_runtime.apis.request.pending_calls import PendingCalls
+from broker_runtime.errors import ProtocolError
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.steps import Steps
-from broker_runtime.wire.decode import released
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import prefix, read_header
 from broker_runtime.wire.limits import DEFAULT_LIMITS, SMALL_BYTES, ItemBudget, RequestLimits, RequestTooLargeError
@@ -37,20 +36,14 @@ from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.varint import skip_tagged_fields
 from broker_runtime.wire.versions import PRODUCE
 
-log = logging.getLogger(__name__)
-
 LongRequests = tuple[Slices, RequestLimits]
 """The queue in which long requests run, and the limits of a request."""
-
-_TRACE_INTERVAL_S = 10.0
-_LARGE_BYTES = 65_536
-"""Larger requests wait for room in the slices, because their fields become objects of many times their size."""
 
 C = TypeVar("C", bound=NodeContext)
 
 
 class Dispatcher(Generic[C]):
-    """Dispatches the requests of one kind of listener, and owns the tasks of pending handlers.
+    """Dispatches the requests of one kind of listener, and owns its pending calls.
 
     `observer` is notified of the end of each call, see `Completion`; `gate` checks each call before its handler.
     `replies_empty` returns whether an API that is not served gets an empty response instead of ending the connection.
@@ -80,9 +73,7 @@ class Dispatcher(Generic[C]):
         slices, self._limits = long_requests or (None, DEFAULT_LIMITS)
         self.completion = Completion(context.clock.monotonic, observer, slices, self._limits)
         """The completion of its calls and of the calls of other protocols on the same listeners."""
-        self._work: set[asyncio.Future[Any]] = set()
-        """Tasks of pending handlers, and results of work that runs in slices."""
-        self._traced_s: dict[int, float] = {}
+        self._pending = PendingCalls(self.completion)
 
     def observe(self, requests: RequestObserver | None) -> None:
         """Notify `requests` of every request from now on; None ends this."""
@@ -120,7 +111,7 @@ class Dispatcher(Generic[C]):
                     else CountingReader(frame, body, call.flexible, ItemBudget(limits, key))
                 )
             elif len(frame) - body > SMALL_BYTES:
-                return self._run(call, self._long(call, api, frame, body), len(frame))
+                return self._pending.run(call, self._long(call, api, frame, body), len(frame))
             else:
                 call.request = request = decode_request(key, version, frame[body:])
             if completion.requests is not None:
@@ -131,7 +122,9 @@ class Dispatcher(Generic[C]):
                     request = ReadRequest(request, bytes(frame[body:]))
                 answer = carry_out(request, call, self._context)
             if not isinstance(answer, tuple):
-                return self._run(call, settled(call, answer), 0 if key == PRODUCE else len(frame))
+                size = 0 if key == PRODUCE else len(frame)
+                pending = self._pending
+                return pending.wait(call) if answer is call else pending.run(call, settled(call, answer), size)
         except Exception as error:
             answer = self._refused(call, error)
             if answer is None:
@@ -150,47 +143,13 @@ class Dispatcher(Generic[C]):
 
     def _carried_out(self, call: Call, api: ApiSpec[C], body: memoryview) -> Steps[Settled]:
         call.request = request = yield from decode_request_in_steps(api.key, call.version, body, self._limits)
+        if hasattr(call, "notes"):
+            yield from call.notes.read(api.key, request)
         answer: Handled | None = None if self.gate is None else self.gate(call)
         if answer is None:
             read = ReadRequest(request, bytes(body)) if api.reads == "entity and body" else request
             answer = api.handle(read, call, self._context)
         return (yield from settled(call, answer))
-
-    def _run(self, call: Call, steps: Steps[Settled], size: int = 0) -> Reply | PendingReply:
-        """Run the steps of a call at once if they are few, otherwise in slices.
-
-        `size` is the number of request bytes that become objects. Raises what the first steps raise.
-        """
-        slices = self.completion.slices
-        done, answer = slices.begin(steps)
-        if done:
-            if isinstance(answer, tuple):
-                call.answered(answer)
-                return answer
-            assert answer is not None
-            return self._later(call, answer)
-        self._note_pending(call)
-        spent = None if self.completion.quotas is None else call.spent
-        result = slices.add(steps, size if size > _LARGE_BYTES else 0, spent)
-        self._work.add(result)
-        call.later(None if self._served[call.api.key].outlives_client else partial(_drop, result))
-        result.add_done_callback(partial(self._sliced, call))
-        return call
-
-    def _sliced(self, call: Call, result: "asyncio.Future[Settled]") -> None:
-        """Complete the call when its steps have ended."""
-        self._work.discard(result)
-        if result.cancelled():
-            call.give_up()
-        elif (error := result.exception()) is not None:
-            self._failed(call, error)
-        elif isinstance(answer := result.result(), tuple):
-            self._complete(call, answer)
-        elif call.done:
-            _close(answer)
-        else:
-            assert not isinstance(answer, PendingReply) or answer is call
-            self._wait(call, answer)
 
     def _refused(self, call: Call, error: Exception) -> Reply | None:
         """Return the answer to a request that exceeds the limits. None if another error ends the connection.
@@ -239,100 +198,6 @@ class Dispatcher(Generic[C]):
         connection.refuse(kind, text, ends=False)
         return (prefix(correlation_id, 0, flexible=False),)
 
-    def _note_pending(self, call: Call) -> None:
-        """Note that the handler has returned without an answer."""
-        call.handled_s = self.completion.now()
-        if isinstance(call.request, RequestReader):
-            # The reader's frame is valid only during `handle`.
-            call.request = None
-
-    def _later(self, call: Call, answer: PendingReply | Awaitable[Any]) -> PendingReply:
-        self._note_pending(call)
-        return self._wait(call, answer)
-
-    def _wait(self, call: Call, answer: PendingReply | Awaitable[Any]) -> PendingReply:
-        """Run an awaitable as a task. Each connection has at most one task, because it is muted until the task ends."""
-        if isinstance(answer, PendingReply):
-            return answer
-        task = asyncio.ensure_future(self._finish(call, answer))
-        self._work.add(task)
-        call.later(partial(_cancel, task))
-        task.add_done_callback(partial(self._finished, call))
-        return call
-
-    async def _finish(self, call: Call, answer: Awaitable[Any]) -> Reply:
-        done = await answer
-        while not isinstance(done, tuple):
-            done = await self.completion.slices.finish(settled(call, done))
-        return done
-
-    def _finished(self, call: Call, task: "asyncio.Future[Reply]") -> None:
-        self._work.discard(task)
-        if task.cancelled():
-            call.give_up()
-        elif (error := task.exception()) is not None:
-            self._failed(call, error)
-        else:
-            self._complete(call, task.result())
-
-    def _complete(self, call: Call, reply: Reply) -> None:
-        call.complete(reply)
-        if call.request_bytes > SMALL_BYTES and is_dataclass(call.request):
-            request, call.request = call.request, None
-            self.completion.slices.do(released(request))
-
-    def _failed(self, call: Call, error: BaseException) -> None:
-        name = call.api.name
-        if isinstance(error, RequestTooLargeError):
-            self._refuse_too_large(call, error)
-        elif isinstance(error, ProtocolError):
-            call.refuse(error.kind, str(error))
-        elif isinstance(error, KafkaError):
-            call.refuse("not-answered", f"{name}: {error}")
-        else:
-            self._trace(call, error)
-            call.refuse("handler-failed", f"{name}: {error!r}")
-
-    def _refuse_too_large(self, call: Call, error: RequestTooLargeError) -> None:
-        """Refuse a pending call whose request exceeds the limits."""
-        if call.done:
-            return
-        text = f"{call.api.name} v{call.version}: {error}"
-        reply = refused(call, text)
-        if reply is None:
-            call.refuse(error.kind, text)
-        else:
-            call.connection.refuse(error.kind, text, ends=False)
-            call.complete(reply)
-
-    def _trace(self, call: Call, error: BaseException) -> None:
-        """Log a bug in a handler with its traceback, but at most once per interval for each API."""
-        now_s, key = self.completion.now(), call.api.key
-        if now_s - self._traced_s.get(key, -_TRACE_INTERVAL_S) >= _TRACE_INTERVAL_S:
-            self._traced_s[key] = now_s
-            log.error("the handler of %s failed; the connection is closed", call.api.name, exc_info=error)
-
     async def close(self) -> None:
         """Cancel all pending calls."""
-        # As in `_cancel`.
-        await asyncio.sleep(0)
-        for each in self._work:
-            each.cancel()
-        await asyncio.gather(*self._work, return_exceptions=True)
-
-
-def _close(answer: PendingReply | Awaitable[Any]) -> None:
-    """Close an answer whose client has disconnected."""
-    if isinstance(answer, Coroutine):
-        answer.close()
-    elif isinstance(answer, asyncio.Future):
-        answer.cancel()
-
-
-def _drop(work: "asyncio.Future[Settled]") -> None:
-    work.cancel()
-
-
-def _cancel(task: "asyncio.Task[Reply]") -> None:
-    # Cancel only after the task has started. Otherwise its coroutine would never be awaited.
-    task.get_loop().call_soon(task.cancel)
+        await self._pending.close()

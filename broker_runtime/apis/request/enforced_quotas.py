@@ -11,7 +11,7 @@ A client that has not authenticated is not charged: it could use up the buckets 
 from collections.abc import Callable
 
 from broker_runtime.apis.request.call import Call
-from broker_runtime.apis.request.context import Answer, Gate, Later
+from broker_runtime.apis.request.context import Gate, Handled
 from broker_runtime.client_quotas.ladder import Caller
 from broker_runtime.client_quotas.rate_quota import RateQuota
 from broker_runtime.security.principal import UNAUTHENTICATED
@@ -84,7 +84,7 @@ class EnforcedQuotas:
         return False
 
     def fetched_more(self, call: Call, more: int) -> None:
-        """See `CallQuotas`."""
+        """Charge `more` additional bytes to a Fetch that was charged already (`CallQuotas`)."""
         if more:
             self.fetch.correct(caller_of(call), more, self._now_ms())
 
@@ -109,7 +109,7 @@ class EnforcedQuotas:
 def throttling(quotas: EnforcedQuotas, gate: Gate | None) -> Gate:
     """Return a gate that throttles callers over their quota, also those whom `gate` refuses."""
 
-    def check(call: Call) -> Answer | Later | None:
+    def check(call: Call) -> Handled | None:
         quotas.begun(call)
         return None if gate is None else gate(call)
 

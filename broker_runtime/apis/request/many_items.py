@@ -29,8 +29,8 @@ class Pace:
     __slots__ = ("_left", "_slices", "_stop_s", "limits")
 
     def __init__(self, call: Call) -> None:
-        self.limits = call.limits
-        self._slices = slices = call.slices
+        self.limits = call.completion.limits
+        self._slices = slices = call.completion.slices
         self._stop_s = slices.first_ends_s()
         self._left = ITEMS_OF_A_TURN
 

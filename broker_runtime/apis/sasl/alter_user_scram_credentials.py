@@ -3,7 +3,13 @@
 from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
-from broker_runtime.controller.scram_credentials import Change, Deletion, Outcome, Upsertion, alter_scram_credentials
+from broker_runtime.controller.clients.scram_credentials import (
+    Change,
+    Deletion,
+    Outcome,
+    Upsertion,
+    alter_scram_credentials,
+)
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import Steps, distinct, each, let_go
 from broker_runtime.wire.messages import Fields
@@ -14,7 +20,7 @@ from broker_runtime.wire.versions import ALTER_USER_SCRAM_CREDENTIALS
 async def handle(
     request: AlterUserScramCredentialsRequest, call: Call, context: ControllerContext
 ) -> Fields | Steps[Fields]:
-    changes = await call.slices.finish(_changes(request))
+    changes = await call.completion.slices.finish(_changes(request))
     if call.access is not None and not call.access.cluster():
         return _refused(changes, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     users_max = context.settings.config.sluicegate_scram_users_max

@@ -82,7 +82,7 @@ def handle(
     waiting = yield from _waiting(outcomes)
     if not waiting and noting.over.is_set():
         return (yield from _answer(outcomes, noting.error))
-    return _answer_later(outcomes, waiting, noting, request.timeout.total_seconds(), call.slices)
+    return _answer_later(outcomes, waiting, noting, request.timeout.total_seconds(), call.completion.slices)
 
 
 def _waiting(outcomes: _Outcomes) -> Steps[list[_Deletion]]:

@@ -4,7 +4,7 @@ A request without topics asks for all topics. If it names topics, the cursor's t
 Without an authorizer, the authorized operations are all operations.
 """
 
-from broker_runtime.apis.request.authorized_operations import NOT_ASKED, ON_TOPIC
+from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED, ON_TOPIC
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.topics.metadata import partition_fields

@@ -6,7 +6,7 @@ from typing import cast
 from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
-from broker_runtime.controller.elections import ElectionType, elect
+from broker_runtime.controller.partitions.elections import ElectionType, elect
 from broker_runtime.errors import ErrorCode, KafkaError, detached, quoted
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.answer_cache import Body
-from broker_runtime.apis.request.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ZERO_UUID, ApiSpec, BrokerContext
 from broker_runtime.apis.request.forwarding import client_of
@@ -92,7 +92,7 @@ def _about_visible(request: MetadataRequest, access: Access, call: Call, context
     on_topics, on_cluster = _allowed_operations(request, access)
     packed, pieces = (
         PackedTopics(context.image, call.listener, call.version, on_topics),
-        Pieces(call.limits.check_response),
+        Pieces(call.completion.limits.check_response),
     )
     count = 0
     for name in (yield from in_order(visible)):
@@ -108,7 +108,7 @@ def _about_all(call: Call, context: BrokerContext, asked: tuple[int, int]) -> St
     topics, (on_topics, on_cluster) = context.image.topics, asked
     names = yield from in_order(list(topics))
     packed = PackedTopics(context.image, call.listener, call.version, on_topics)
-    pieces = Pieces(call.limits.check_response)
+    pieces = Pieces(call.completion.limits.check_response)
     count = 0
     for name in names:
         topic = topics.get(name)
@@ -152,7 +152,10 @@ def _about(
             names = [item.name or "" for item in missing[:_CREATED_MAX]]
             context.auto_topic_creation.ask_for(names, client_of(call))
     on_topics, on_cluster = _allowed_operations(request, access)
-    packed, pieces = PackedTopics(image, call.listener, version, on_topics), Pieces(call.limits.check_response)
+    packed, pieces = (
+        PackedTopics(image, call.listener, version, on_topics),
+        Pieces(call.completion.limits.check_response),
+    )
     for item in wanted:
         if item.name in may_not:
             pieces.add(packed.denied(item.name, None))

@@ -8,7 +8,7 @@ from functools import cache, partial
 from struct import Struct, pack
 from uuid import UUID
 
-from broker_runtime.apis.request.authorized_operations import NOT_ASKED
+from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS

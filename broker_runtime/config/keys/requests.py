@@ -83,8 +83,9 @@ class RequestConfig(Config):
         "sluicegate.requests.long.max.bytes",
         Type.INT,
         4_194_304,
-        "Bytes of requests of more than 64 KiB, other than Produce, that run at the same time; further ones wait. "
-        "Their fields take up to twenty times as much memory.",
+        "Bytes of long requests, other than Produce, that run at the same time; further ones wait. It holds for each "
+        "of four sizes: up to 4, 16 and 64 KiB, and more. Their fields take up to thirty times as much memory. "
+        "Requests of at most 1 KiB do not count.",
         at_least(1),
     )
     sluicegate_response_max_bytes: Key[int] = static(

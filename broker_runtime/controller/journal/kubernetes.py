@@ -11,7 +11,6 @@ repeated.
 
 from collections.abc import Iterator, Sequence
 
-from broker_runtime.controller.journal.object_names import ObjectNames
 from broker_runtime.controller.journal.patient_store import PatientStore
 from broker_runtime.controller.journal.seam import (
     DeposedError,
@@ -20,7 +19,7 @@ from broker_runtime.controller.journal.seam import (
     Snapshot,
 )
 from broker_runtime.controller.journal.snapshot_objects import SnapshotObjects
-from broker_runtime.controller.journal.store import OBJECT_BYTES_MAX, ObjectStore, StoredObject
+from broker_runtime.controller.journal.store import OBJECT_BYTES_MAX, ObjectNames, ObjectStore, StoredObject
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.log.follower_log import FollowerLog
 from broker_runtime.storage.log.log import Log

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from broker_runtime.controller.journal.object_names import ObjectNames
 from broker_runtime.controller.journal.patient_store import PatientStore
 from broker_runtime.controller.journal.seam import JournalDamagedError, Snapshot
-from broker_runtime.controller.journal.store import OBJECT_BYTES_MAX, ObjectStore, StoreError
+from broker_runtime.controller.journal.store import OBJECT_BYTES_MAX, ObjectNames, ObjectStore, StoreError
 from kafka_bytes.checksum import crc32c
 
 log = logging.getLogger(__name__)

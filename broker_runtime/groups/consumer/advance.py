@@ -9,13 +9,13 @@ from uuid import UUID
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.fencing import arm_rebalance, disarm_rebalance
-from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.joining import Speaker
-from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
 from broker_runtime.groups.consumer.reconciliation import Goal, reconcile
 from broker_runtime.groups.consumer.regexes import RegexChange, change_regex, refresh, refresh_is_due
+from broker_runtime.groups.consumer.state.group import ConsumerGroup
+from broker_runtime.groups.consumer.state.member import ConsumerMember, MemberState
+from broker_runtime.groups.consumer.state.topics import hash_of, known_topics
 from broker_runtime.groups.consumer.target import MemberChange, Target, target_for
-from broker_runtime.groups.consumer.topics import hash_of, known_topics
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import (
     Assignment,

@@ -30,7 +30,6 @@ from broker_runtime.groups.consumer.advance import advance
 from broker_runtime.groups.consumer.downgrading import downgrade_soon, embedded_assignment
 from broker_runtime.groups.consumer.embedded import EmbeddedSubscription, read_subscription
 from broker_runtime.groups.consumer.fencing import JOIN, SYNC, arm_session, fence
-from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.joining import (
     Speaker,
     begin_session,
@@ -39,10 +38,11 @@ from broker_runtime.groups.consumer.joining import (
     replacement,
     take_room,
 )
-from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember, MemberState, classic_of
 from broker_runtime.groups.consumer.reconciliation import without
-from broker_runtime.groups.consumer.subscriptions import sorted_names
-from broker_runtime.groups.consumer.topics import by_id
+from broker_runtime.groups.consumer.state.group import ConsumerGroup
+from broker_runtime.groups.consumer.state.member import NOTHING, ConsumerMember, MemberState, classic_of
+from broker_runtime.groups.consumer.state.subscriptions import sorted_names
+from broker_runtime.groups.consumer.state.topics import by_id
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.group import Group
 from broker_runtime.groups.records import ClassicMemberMetadata, GroupRecord

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from broker_runtime.groups.consumer.fencing import find_consumer_group
-from broker_runtime.groups.consumer.member import ConsumerMember
+from broker_runtime.groups.consumer.state.member import ConsumerMember
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import Assignment
 from broker_runtime.groups.state import GroupsState

@@ -16,8 +16,8 @@ from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
 from broker_runtime.groups.classic.portions import in_portions
 from broker_runtime.groups.consumer.embedded import subscription_version, write_assignment
-from broker_runtime.groups.consumer.group import ConsumerGroup
-from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember, classic_of
+from broker_runtime.groups.consumer.state.group import ConsumerGroup
+from broker_runtime.groups.consumer.state.member import NOTHING, ConsumerMember, classic_of
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.record_codec import write_member
 from broker_runtime.groups.records import (

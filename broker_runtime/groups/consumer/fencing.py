@@ -10,11 +10,11 @@ from functools import partial
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.downgrading import downgrade_soon
-from broker_runtime.groups.consumer.group import ConsumerGroup
-from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
+from broker_runtime.groups.consumer.state.group import ConsumerGroup
+from broker_runtime.groups.consumer.state.member import ConsumerMember, MemberState
+from broker_runtime.groups.consumer.state.times import times_of
+from broker_runtime.groups.consumer.state.topics import hash_of, known_topics
 from broker_runtime.groups.consumer.target import assign_soon
-from broker_runtime.groups.consumer.times import times_of
-from broker_runtime.groups.consumer.topics import hash_of, known_topics
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import (
     ConsumerGroupCurrentMemberAssignmentKey,

@@ -16,15 +16,15 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer.advance import advance
 from broker_runtime.groups.consumer.fencing import arm_session, find_consumer_group, stop_waiting
-from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.joining import begin_session, speaker_of, take_room
 from broker_runtime.groups.consumer.leaving import leave
-from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember, MemberState, are_many
 from broker_runtime.groups.consumer.regexes import refresh_is_due
-from broker_runtime.groups.consumer.subscriptions import NAMES_AT_ONCE_MAX, sorted_names
-from broker_runtime.groups.consumer.times import times_of
+from broker_runtime.groups.consumer.state.group import ConsumerGroup
+from broker_runtime.groups.consumer.state.member import NOTHING, ConsumerMember, MemberState, are_many
+from broker_runtime.groups.consumer.state.subscriptions import NAMES_AT_ONCE_MAX, sorted_names
+from broker_runtime.groups.consumer.state.times import times_of
+from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest, check_request
 from broker_runtime.groups.consumer.upgrading import release_soon, upgraded
-from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest, check_request
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.group import Group
 from broker_runtime.groups.records import Assignment, GroupRecord

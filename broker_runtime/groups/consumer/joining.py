@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.fencing import arm_session, removal
-from broker_runtime.groups.consumer.group import ConsumerGroup
-from broker_runtime.groups.consumer.member import NOTHING, STATIC_LEAVE_EPOCH, ConsumerMember
-from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
+from broker_runtime.groups.consumer.state.group import ConsumerGroup
+from broker_runtime.groups.consumer.state.member import NOTHING, STATIC_LEAVE_EPOCH, ConsumerMember
+from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import (
     ConsumerGroupCurrentMemberAssignmentKey,

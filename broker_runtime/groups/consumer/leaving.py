@@ -5,8 +5,8 @@ from functools import partial
 
 from broker_runtime.groups.consumer.fencing import disarm_rebalance, fence, find_consumer_group
 from broker_runtime.groups.consumer.joining import check_instance
-from broker_runtime.groups.consumer.member import STATIC_LEAVE_EPOCH
-from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
+from broker_runtime.groups.consumer.state.member import STATIC_LEAVE_EPOCH
+from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import ConsumerGroupCurrentMemberAssignmentKey, GroupRecord
 from broker_runtime.groups.state import GroupsState

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from broker_runtime.groups.consumer.member import NOTHING, TOPICS_OF_A_STEP, ConsumerMember, MemberState
+from broker_runtime.groups.consumer.state.member import NOTHING, TOPICS_OF_A_STEP, ConsumerMember, MemberState
 from broker_runtime.groups.records import Assignment
 from broker_runtime.slicing.steps import Steps, chosen
 

@@ -10,9 +10,9 @@ from enum import Enum
 from functools import partial
 
 from broker_runtime.errors import ErrorCode, KafkaError, detached
-from broker_runtime.groups.consumer.group import ConsumerGroup
+from broker_runtime.groups.consumer.state.group import ConsumerGroup
+from broker_runtime.groups.consumer.state.topics import hash_of, known_topics
 from broker_runtime.groups.consumer.target import MemberChange, assign_soon
-from broker_runtime.groups.consumer.topics import hash_of, known_topics
 from broker_runtime.groups.environment import GroupEnvironment, GroupTimer
 from broker_runtime.groups.records import (
     ConsumerGroupMetadataKey,

@@ -14,11 +14,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from broker_runtime.groups.assignors import ASSIGNORS, MemberSubscription
-from broker_runtime.groups.consumer.group import ConsumerGroup
-from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember
-from broker_runtime.groups.consumer.subscriptions import topics_of
-from broker_runtime.groups.consumer.times import times_of
-from broker_runtime.groups.consumer.topics import TopicFacts, known_topics
+from broker_runtime.groups.consumer.state.group import ConsumerGroup
+from broker_runtime.groups.consumer.state.member import NOTHING, ConsumerMember
+from broker_runtime.groups.consumer.state.subscriptions import topics_of
+from broker_runtime.groups.consumer.state.times import times_of
+from broker_runtime.groups.consumer.state.topics import TopicFacts, known_topics
 from broker_runtime.groups.environment import GroupEnvironment, GroupTimer
 from broker_runtime.groups.records import (
     Assignment,

@@ -22,10 +22,10 @@ from broker_runtime.groups.consumer.embedded import (
     read_subscription,
 )
 from broker_runtime.groups.consumer.fencing import arm_session
-from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
-from broker_runtime.groups.consumer.member import NOTHING, MemberState, same_epochs
-from broker_runtime.groups.consumer.subscriptions import sorted_names
-from broker_runtime.groups.consumer.topics import by_id
+from broker_runtime.groups.consumer.state.group import APPLIERS, ConsumerGroup
+from broker_runtime.groups.consumer.state.member import NOTHING, MemberState, same_epochs
+from broker_runtime.groups.consumer.state.subscriptions import sorted_names
+from broker_runtime.groups.consumer.state.topics import by_id
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import (
     Assignment,

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from broker_runtime.groups.classic.portions import in_portions
 from broker_runtime.groups.consumer.downgrading import downgrade_soon
 from broker_runtime.groups.consumer.fencing import arm_rebalance, arm_session
-from broker_runtime.groups.consumer.group import ConsumerGroup
-from broker_runtime.groups.consumer.member import MemberState
+from broker_runtime.groups.consumer.state.group import ConsumerGroup
+from broker_runtime.groups.consumer.state.member import MemberState
 from broker_runtime.groups.consumer.target import assign_soon
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.state import GroupsState

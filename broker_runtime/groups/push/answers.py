@@ -11,14 +11,14 @@ from typing import NamedTuple
 from uuid import UUID
 
 from broker_runtime.errors import ErrorCode
-from broker_runtime.groups.push.calls import HangUp, PushEnvironment
-from broker_runtime.groups.push.decided import NOTHING, Decided
-from broker_runtime.groups.push.group import PushGroup, find_push_group, member_on
-from broker_runtime.groups.push.log_ends import Ends, Partition, with_ends
-from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.push.offsets import Consumed, beyond_ends, note, questions, uncommitted
 from broker_runtime.groups.push.rebalance import answered, fail
-from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.push.state.calls import HangUp, PushEnvironment
+from broker_runtime.groups.push.state.decided import NOTHING, Decided
+from broker_runtime.groups.push.state.group import PushGroup, find_push_group, member_on
+from broker_runtime.groups.push.state.log_ends import Ends, Partition, with_ends
+from broker_runtime.groups.push.state.member import PushMember
+from broker_runtime.groups.push.state.states import PushState
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import Loss
 

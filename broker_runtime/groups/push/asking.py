@@ -6,9 +6,9 @@ from itertools import islice
 
 from broker_runtime.coordination.seam import Deciding
 from broker_runtime.groups.environment import GroupTimer
-from broker_runtime.groups.push.calls import PushEnvironment, StartFetcher, StopFetcher
-from broker_runtime.groups.push.group import PushGroup
-from broker_runtime.groups.push.member import PushMember
+from broker_runtime.groups.push.state.calls import PushEnvironment, StartFetcher, StopFetcher
+from broker_runtime.groups.push.state.group import PushGroup
+from broker_runtime.groups.push.state.member import PushMember
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 

@@ -14,12 +14,12 @@ from uuid import UUID
 from msgspec import structs
 
 from broker_runtime.groups.environment import GroupTimer
-from broker_runtime.groups.push.calls import PushEnvironment
-from broker_runtime.groups.push.decided import NOTHING, Decided
-from broker_runtime.groups.push.group import PushGroup
-from broker_runtime.groups.push.log_ends import Ends, Partition
 from broker_runtime.groups.push.offsets import epoch_of
-from broker_runtime.groups.push.ownership import Plan
+from broker_runtime.groups.push.state.calls import PushEnvironment
+from broker_runtime.groups.push.state.decided import NOTHING, Decided
+from broker_runtime.groups.push.state.group import PushGroup
+from broker_runtime.groups.push.state.log_ends import Ends, Partition
+from broker_runtime.groups.push.state.ownership import Plan
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey
 from broker_runtime.groups.state import GroupsState
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.group import CONSUMER
-from broker_runtime.groups.push.group import PushGroup
-from broker_runtime.groups.push.log_ends import Ends
-from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.push.offsets import uncommitted
+from broker_runtime.groups.push.state.group import PushGroup
+from broker_runtime.groups.push.state.log_ends import Ends
+from broker_runtime.groups.push.state.member import PushMember
 from broker_runtime.groups.records import GroupMetadataKey, GroupMetadataValue, GroupRecord, PushMemberKey
 from broker_runtime.groups.state import GroupsState
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from broker_runtime.groups.environment import GroupEnvironment
-from broker_runtime.groups.push.group import PushGroup
-from broker_runtime.groups.push.log_ends import End, Ends, Partition
-from broker_runtime.groups.push.member import PushMember
+from broker_runtime.groups.push.state.group import PushGroup
+from broker_runtime.groups.push.state.log_ends import End, Ends, Partition
+from broker_runtime.groups.push.state.member import PushMember
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
 from broker_runtime.groups.state import GroupsState
 

@@ -10,11 +10,11 @@ nor sends another ping while the last ping is not sent, or its answer is not rea
 from functools import partial
 
 from broker_runtime.groups.push.asking import CALL
-from broker_runtime.groups.push.calls import Ping, PushEnvironment
-from broker_runtime.groups.push.decided import NOTHING, Decided
-from broker_runtime.groups.push.group import PushGroup, find_push_group
-from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.push.rebalance import fail
+from broker_runtime.groups.push.state.calls import Ping, PushEnvironment
+from broker_runtime.groups.push.state.decided import NOTHING, Decided
+from broker_runtime.groups.push.state.group import PushGroup, find_push_group
+from broker_runtime.groups.push.state.member import PushMember
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import Loss
 

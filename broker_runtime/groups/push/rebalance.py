@@ -12,17 +12,17 @@ from functools import partial
 
 from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.push.asking import ask_awaited, call
-from broker_runtime.groups.push.calls import HangUp, PushEnvironment, StopFetcher
 from broker_runtime.groups.push.checking import check_committed
-from broker_runtime.groups.push.decided import NOTHING, Decided
-from broker_runtime.groups.push.group import PushGroup, find_push_group
 from broker_runtime.groups.push.leaving import left_by
-from broker_runtime.groups.push.log_ends import Ends, with_ends
-from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.push.offsets import questions, uncommitted
-from broker_runtime.groups.push.ownership import Plan, plan
 from broker_runtime.groups.push.starting import assigned_by, start_of
-from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.push.state.calls import HangUp, PushEnvironment, StopFetcher
+from broker_runtime.groups.push.state.decided import NOTHING, Decided
+from broker_runtime.groups.push.state.group import PushGroup, find_push_group
+from broker_runtime.groups.push.state.log_ends import Ends, with_ends
+from broker_runtime.groups.push.state.member import PushMember
+from broker_runtime.groups.push.state.ownership import Plan, plan
+from broker_runtime.groups.push.state.states import PushState
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import Loss

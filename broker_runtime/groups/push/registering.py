@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from functools import partial
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.push.calls import PushEnvironment
-from broker_runtime.groups.push.decided import NOTHING, Decided
-from broker_runtime.groups.push.group import PushGroup, find_push_group
-from broker_runtime.groups.push.member import size_of
 from broker_runtime.groups.push.pings import ping_later
 from broker_runtime.groups.push.rebalance import want_rebalance
 from broker_runtime.groups.push.registration import ConsumerRegistration, check_registration
+from broker_runtime.groups.push.state.calls import PushEnvironment
+from broker_runtime.groups.push.state.decided import NOTHING, Decided
+from broker_runtime.groups.push.state.group import PushGroup, find_push_group
+from broker_runtime.groups.push.state.member import size_of
 from broker_runtime.groups.records import GroupRecord, PushMemberKey
 from broker_runtime.groups.room import check_room_for_group
 from broker_runtime.groups.state import GroupsState

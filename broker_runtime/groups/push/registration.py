@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.push.calls import PINGS_A_SESSION
-from broker_runtime.groups.push.subscription import parse_topic_count
+from broker_runtime.groups.push.state.calls import PINGS_A_SESSION
+from broker_runtime.groups.push.state.subscription import parse_topic_count
 from broker_runtime.groups.records import PushMemberValue
 
 SMALLEST, LARGEST = "smallest", "largest"

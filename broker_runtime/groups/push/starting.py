@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from uuid import UUID
 
-from broker_runtime.groups.push.calls import EARLIEST, LATEST, StartAt, StartFetcher
-from broker_runtime.groups.push.log_ends import Partition
-from broker_runtime.groups.push.member import PushMember
-from broker_runtime.groups.push.ownership import Plan
 from broker_runtime.groups.push.registration import SMALLEST
+from broker_runtime.groups.push.state.calls import EARLIEST, LATEST, StartAt, StartFetcher
+from broker_runtime.groups.push.state.log_ends import Partition
+from broker_runtime.groups.push.state.member import PushMember
+from broker_runtime.groups.push.state.ownership import Plan
 from broker_runtime.groups.records import Assignment, OffsetCommitValue
 
 Committed = Mapping[tuple[str, int], OffsetCommitValue]

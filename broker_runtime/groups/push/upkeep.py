@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterator
 
 from broker_runtime.groups.classic.portions import in_portions
 from broker_runtime.groups.group import Group
-from broker_runtime.groups.push.calls import PushEnvironment
-from broker_runtime.groups.push.group import PushGroup
-from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.push.pings import await_return
 from broker_runtime.groups.push.rebalance import want_rebalance
-from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.push.state.calls import PushEnvironment
+from broker_runtime.groups.push.state.group import PushGroup
+from broker_runtime.groups.push.state.member import PushMember
+from broker_runtime.groups.push.state.states import PushState
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.slicing.steps import Steps, each, gathered
 

@@ -7,8 +7,8 @@ from broker_runtime.network.accepting.acceptor_runtime import AcceptorRuntime
 from broker_runtime.network.accepting.waiting_clients import WaitingClient
 from broker_runtime.network.connection.connection_notices import ABANDONED, ConnectionNotice, NoticeKind
 from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
-from broker_runtime.network.quotas.limit_met import limit_met
-from broker_runtime.network.sockets.abandoned import is_abandoned
+from broker_runtime.network.quotas.limit_met import limit_met, rate_in_force
+from broker_runtime.network.sockets.listening import is_abandoned
 from broker_runtime.network.sockets.proxy_header import MEANING_OF_REFUSAL, HeaderOutcome
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,8 @@ class AdmissionReports:
         """Publish that a connection is not admitted for a reason that is not a limit."""
         tell = self._notices.tell
         if tell is not None:
-            tell(ConnectionNotice(NoticeKind.REFUSED, self.listener, *peer, reason=reason))
+            rate = rate_in_force(self._quotas, self.listener)
+            tell(ConnectionNotice(NoticeKind.REFUSED, self.listener, *peer, reason=reason, listener_rate=rate))
 
     def abandoned(self, client: WaitingClient) -> None:
         """Report a client that has hung up; its socket is still open."""
@@ -62,9 +63,14 @@ class AdmissionReports:
         if tell is None:
             return
         outcome, at_ms = decision.outcome, decision.at_ms
-        limit = limit_met(self._quotas, self.listener, decision)
+        limit = limit_met(self._quotas, self.listener, decision, peer[0])
         waits = outcome in (AcceptOutcome.WAIT_UNTIL, AcceptOutcome.WAIT_FOR_SLOT)
         has_end = outcome in (AcceptOutcome.WAIT_UNTIL, AcceptOutcome.REFUSE_DELAYED)
         delay_s = (at_ms - int(self._now() * 1000)) / 1000 if has_end else None
         kind = NoticeKind.LIMITED if waits else NoticeKind.REFUSED
-        tell(ConnectionNotice(kind, self.listener, *peer, limit=limit, delay_s=delay_s))
+        rate = rate_in_force(self._quotas, self.listener)
+        tell(
+            ConnectionNotice(
+                kind, self.listener, *peer, limit=limit.name, delay_s=delay_s, held_by=limit, listener_rate=rate
+            )
+        )

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from broker_runtime.network.connection.connection_states import ConnectionEvent
+from broker_runtime.network.settings import LimitReference
 
 
 class NoticeKind(StrEnum):
@@ -21,7 +22,11 @@ class NoticeKind(StrEnum):
 
 
 class ConnectionNotice(NamedTuple):
-    """A notice. `connection_id` is None until a connection is admitted; `limit` is the key of the limit that it met."""
+    """A notice. `connection_id` is None until a connection is admitted; `limit` is the name of the limit that it met.
+
+    `held_by` is that limit with its value. `listener_rate` is how many new connections a second the listener accepted
+    at most when this one was accepted, delayed or refused; None without a limit.
+    """
 
     kind: NoticeKind
     listener: str
@@ -33,6 +38,8 @@ class ConnectionNotice(NamedTuple):
     reason: str | None = None
     open_s: float | None = None
     """Lifetime of an ended connection, in seconds."""
+    held_by: LimitReference | None = None
+    listener_rate: int | None = None
 
 
 BY_CLIENT = "closed by the client"

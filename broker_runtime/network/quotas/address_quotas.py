@@ -5,8 +5,8 @@ default rate of all addresses. Times are milliseconds.
 """
 
 from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
-from broker_runtime.network.quotas.connection_group import NOBODY, AddressGroup, Holders
-from broker_runtime.network.quotas.connection_groups import TOO_MANY, ConnectionGroups
+from broker_runtime.network.quotas.groups.connection_group import NOBODY, AddressGroup, Holders
+from broker_runtime.network.quotas.groups.connection_groups import TOO_MANY, ConnectionGroups
 from broker_runtime.network.quotas.listener_quota import ListenerQuota
 from broker_runtime.network.quotas.per_ip import IpCounts, IpRates
 from broker_runtime.network.settings import IpAction, QuotaSettings

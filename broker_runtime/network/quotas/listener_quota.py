@@ -94,6 +94,10 @@ class ListenerQuota:
         if rate != self.meter.limit:
             self.meter.set_limit(rate, now_ms)
 
+    def rate_under(self, broker_rate: int) -> int:
+        """Return the rate at which it accepts at most: its own limit, and the broker's unless it is protected."""
+        return self.meter.limit if self.protected else min(self.meter.limit, broker_rate)
+
     def begin_wait(self, wait: Wait, now_ms: int) -> None:
         self.waiting = wait
         self.waits_total += 1

@@ -10,8 +10,8 @@ from itertools import islice
 from math import isnan
 from typing import Literal
 
-from broker_runtime.network.quotas.connection_group import AddressGroup
-from broker_runtime.network.quotas.connection_groups import ConnectionGroups
+from broker_runtime.network.quotas.groups.connection_group import AddressGroup
+from broker_runtime.network.quotas.groups.connection_groups import ConnectionGroups
 from broker_runtime.network.quotas.listener_quota import ListenerQuota
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog

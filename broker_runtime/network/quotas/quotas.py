@@ -17,7 +17,7 @@ from broker_runtime.network.quotas.listener_quota import ListenerQuota, Wait, Wa
 from broker_runtime.network.quotas.quota_changes import check_change
 from broker_runtime.network.quotas.rate import Meter, meter
 from broker_runtime.network.settings import UNLIMITED, QuotaSettings
-from broker_runtime.network.sockets.backlog import backlog
+from broker_runtime.network.sockets.listening import backlog
 
 _WAIT_FOR_SLOT = AcceptDecision(AcceptOutcome.WAIT_FOR_SLOT)
 _DROPPED = AcceptDecision(AcceptOutcome.REFUSE_DROPPED)
@@ -235,9 +235,7 @@ class ConnectionQuotas:
     def backlog(self, listener_name: str, configured: int) -> int:
         """Return how many clients of the listener may wait in the kernel now."""
         listener = self._listener(listener_name)
-        rate = listener.meter.limit
-        if not listener.protected:
-            rate = min(rate, self.broker_meter.limit)
+        rate = listener.rate_under(self.broker_meter.limit)
         return backlog(configured, rate, full=not self._slot_free(listener))
 
     def update(self, settings: QuotaSettings, now_ms: int) -> None:

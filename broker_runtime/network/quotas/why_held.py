@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from heapq import nsmallest
 
 from broker_runtime.network.quotas.address_ranges import WHOLE
-from broker_runtime.network.quotas.connection_group import AddressGroup, GroupEntry
+from broker_runtime.network.quotas.groups.connection_group import AddressGroup, GroupEntry
 from broker_runtime.network.quotas.limits_held import LimitsHeld, shown
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.settings import UNLIMITED

@@ -1,9 +1,16 @@
-"""Open listening sockets, and read how many clients wait in the kernel's queue. Shell."""
+"""Open listening sockets, and read and size the kernel's queue of clients that wait (docs/decisions/0014). Shell."""
 
 import socket
 import struct
 
 from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.network.sockets.proxy_header import is_bare_header
+
+_ESTABLISHED = 1
+"""The state of a connection that neither side has closed, first byte of `struct tcp_info` (Linux, tcp_states.h)."""
+_TCP_INFO: int | None = getattr(socket, "TCP_INFO", None)
+LONGEST = 65_535
+"""The kernel caps it at net.core.somaxconn, which is 4,096 nearly everywhere."""
 
 
 class ListenerBindError(OSError):
@@ -72,9 +79,44 @@ class ReservedListeners:
         self._sockets.clear()
 
 
+def backlog(configured: int, rate: int, *, full: bool) -> int:
+    """Return the length of the queue in connections.
+
+    `rate` is the number of connections per second that the listener may accept; `full` means that it has no free slot.
+
+    A client that finds no place must retry, after the kernel's SYN timeout of one second, and more each time. So the
+    queue holds all clients that the listener accepts within a second. A longer queue would hold clients that give up
+    before they are accepted. Without a rate limit it is as long as the kernel allows.
+    """
+    return configured if full else max(configured, min(rate, LONGEST))
+
+
 def waiting_clients(listening: socket.socket) -> int:
     """Return the connections in the kernel's queue: tcpi_unacked of a listening socket; 0 if it is unavailable."""
     if not hasattr(socket, "TCP_INFO"):
         return 0
     waiting: int = struct.unpack_from("=I", listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 28), 24)[0]
     return waiting
+
+
+def is_abandoned(accepted: socket.socket, proxy_header_bytes_max: int | None = None) -> bool:
+    """Whether the client of an accepted connection has closed or reset it and has left no unread byte.
+
+    The kernel completes a connection before the broker accepts it. While a limit delays the listener, clients give up
+    and their connections stay in the kernel's queue. Apache Kafka accepts them in order and counts each one in the
+    rate, so a client that is still connected waits for them (decision 44).
+
+    A client that has sent something and closed its side may wait for the answer: it counts as present. A proxy header
+    does not count as sent by the client; pass `proxy_header_bytes_max` if the connection comes from a proxy. The bytes
+    stay in the connection. An open connection costs one system call.
+    """
+    if _TCP_INFO is not None and accepted.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, 1)[0] == _ESTABLISHED:
+        return False
+    wanted = 1 if proxy_header_bytes_max is None else proxy_header_bytes_max + 1
+    try:
+        waiting = accepted.recv(wanted, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return not waiting or (proxy_header_bytes_max is not None and is_bare_header(waiting, proxy_header_bytes_max))

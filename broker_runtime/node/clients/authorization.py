@@ -12,6 +12,9 @@ from broker_runtime.config.keys.authorizer import principals
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.reply import Reply
 
+_GATE = "broker_runtime.apis.request.authorization.access_gate"
+"""Imported with the first authorizer."""
+
 
 def authorization(settings: BrokerSettings, clock: Clock, image: Callable[[], MetadataImage]) -> Authorization | None:
     """Return the node's authorizer, which reads the ACLs of `image`. None if the configuration has no authorizer."""
@@ -25,7 +28,7 @@ def authorization(settings: BrokerSettings, clock: Clock, image: Callable[[], Me
         kept_max=config.sluicegate_acls_decisions_max,
     )
     denials = import_module("broker_runtime.apis.request.denials").Denials(clock.monotonic)
-    table = import_module("broker_runtime.apis.request.access_table")
+    table = import_module("broker_runtime.apis.request.authorization.access_table")
     return Authorization(authorizer, denials, table.operations_of)
 
 
@@ -37,7 +40,7 @@ def gate_of(authorization: Authorization | None, is_active: Callable[[], bool] |
     """
     if authorization is None:
         return None
-    access_gate: Callable[[Call], Reply | None] = import_module("broker_runtime.apis.request.access_gate").access_gate
+    access_gate: Callable[[Call], Reply | None] = import_module(_GATE).access_gate
     if is_active is None:
         return access_gate
 

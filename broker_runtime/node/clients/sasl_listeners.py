@@ -14,7 +14,7 @@ from broker_runtime.network.connection.client_connection import Login
 if TYPE_CHECKING:
     from broker_runtime.apis.sasl.authentication import Authentication
 
-_LOGIN = "broker_runtime.cluster.sasl_login"
+_LOGIN = "broker_runtime.cluster.links.sasl_login"
 _AUTHENTICATION = "broker_runtime.apis.sasl.authentication"
 
 

@@ -9,6 +9,7 @@ a kill -9 or with a full disk.
 Idea: each event of a boot takes the next number, and a reader checks that the numbers have no holes.
 
 - `log` selects what is recorded, `clients` decides how clients appear in it, `rollup` adds requests up.
+- `change_log` records what requests change, and with what outcome (`changes`).
 - An event adds fixed-size rows to the current block (`block`) in memory. `writer` closes a block when it is full or
   0.1 s old, and appends it to the spool.
 - Before a number is used, `spool` writes a higher one into the head of the file as reserved. After a kill -9, the

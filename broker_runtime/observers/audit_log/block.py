@@ -6,15 +6,15 @@ A block is self-contained: it can be read without any other, so that a damaged b
 from typing import Any
 
 from broker_runtime.apis.request.call import Call, Ending, PartitionFacts
-from broker_runtime.apis.request.observed import error_code
-from broker_runtime.observers.audit_log.admin_apis import ADMIN_APIS
 from broker_runtime.observers.audit_log.clients import AuditedClient
+from broker_runtime.observers.audit_log.error_codes import error_of
 from broker_runtime.observers.audit_log.layout import (
     ENDINGS,
     NO_REFUSAL,
     PAIR_ROW,
     PARTITION_ROW,
     REQUEST_ROW,
+    UNKNOWN_ERROR,
     packed_block,
 )
 
@@ -65,8 +65,11 @@ class EventBlock:
         """Convert a time of the monotonic clock to microseconds of wall time, relative to the start of the block."""
         return self._wall_us + round((monotonic_s - self._monotonic_s) * 1e6)
 
-    def add_request(self, call: Call, client: AuditedClient) -> bool:
-        """Add a call, with its details, of a client that is not excluded. Return True when the block is full."""
+    def add_request(self, call: Call, client: AuditedClient, error: int | None = None) -> bool:
+        """Add a call, with its details, of a client that is not excluded. Return True when the block is full.
+
+        `error` is the error code, or UNKNOWN_ERROR; None stands for the code that the call has.
+        """
         seq = self.last_seq + 1
         number = seq - self.first_seq
         index = self._clients.get(client)
@@ -78,8 +81,10 @@ class EventBlock:
             ending, refusal = _WAS_ANSWERED, NO_REFUSAL
         else:
             ending, refusal = ENDINGS[call.ending.value], self._refusal(call)
+            error = call.error or UNKNOWN_ERROR
         size = len(reply[0]) if len(reply) == 1 and type(reply[0]) is bytes else _size(reply)
-        error = call.error if call.fields is None else _error(call)
+        if error is None:
+            error = call.error if call.fields is None else error_of(call)
         if count == 1:
             # Most Produce and Fetch requests have one partition. Both calls repeat the same arguments: sharing them in
             # a tuple would cost a fifth of this method's time.
@@ -127,7 +132,7 @@ class EventBlock:
             self.last_seq,
             self._wall_us,
             self._monotonic_s,
-            [client.facts for client in self._clients],
+            [client.told for client in self._clients],
             list(self._topics),
             list(self._refusals),
             self._requests,
@@ -148,11 +153,3 @@ class EventBlock:
 
 def _size(reply: tuple[Any, ...]) -> int:
     return sum(map(len, reply))
-
-
-def _error(call: Call) -> int:
-    """Return the call's error code. Per-item errors are searched for in admin responses only: others are long."""
-    if call.error or call.fields is None:
-        return call.error
-    code = error_code(call) if call.api.key in ADMIN_APIS else call.fields.get("error_code", 0)
-    return code if isinstance(code, int) else 0

@@ -20,6 +20,8 @@ _CLIENT_ID_CHARS_MAX = 255
 
 A client may send 32,767 characters: some thousand such connections would exhaust the broker's memory.
 """
+_GROUP_ID_CHARS_MAX = 255
+"""Maximum length of a recorded group ID."""
 _GONE_MAX = 1000
 """Maximum number of closed connections whose clients are still known."""
 
@@ -43,9 +45,10 @@ class AuditedClient:
     """A connection with the client ID of its requests. `facts` is None if the client is excluded.
 
     Compared by identity, because each request looks it up. `requests` counts the requests of the whole connection.
+    `told` is what a block has about the client: its facts, and the group of its requests.
     """
 
-    __slots__ = ("client_id", "facts", "principal", "requests", "software")
+    __slots__ = ("_in_group", "client_id", "facts", "principal", "requests", "software", "told")
 
     def __init__(
         self, client_id: str | None, software: object, principal: Principal, facts: ClientFacts | None
@@ -54,7 +57,19 @@ class AuditedClient:
         self.principal = principal
         self.software = software
         self.facts = facts
+        self.told: tuple[object, ...] | None = facts
         self.requests = 0
+        self._in_group: tuple[str, AuditedClient] | None = None
+
+    def in_group(self, group_id: str) -> "AuditedClient":
+        """Return the same client with the group of a request. Most connections have one group only."""
+        known = self._in_group
+        if known is not None and known[0] == group_id:
+            return known[1]
+        member = AuditedClient(self.client_id, self.software, self.principal, self.facts)
+        member.told = (*(self.facts or ()), group_id[:_GROUP_ID_CHARS_MAX])
+        self._in_group = group_id, member
+        return member
 
 
 def keyed_hash(key: bytes, text: str) -> str:

@@ -8,20 +8,32 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from broker_runtime.apis.request.call import Call, PartitionFacts
+from broker_runtime.apis.request.call import Call, Ending, PartitionFacts
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.network.connection.connection_notices import ConnectionNotice
+from broker_runtime.network.settings import LimitReference
 from broker_runtime.observers.audit_log.admin_apis import ADMIN_APIS
+from broker_runtime.observers.audit_log.change_log import ChangeLog
+from broker_runtime.observers.audit_log.changes.asked import API_KEYS as CHANGED_BY
+from broker_runtime.observers.audit_log.changes.group_ids import GROUP_APIS, group_id_of
 from broker_runtime.observers.audit_log.clients import AuditedClient, ClientFacts, Clients
+from broker_runtime.observers.audit_log.layout import UNKNOWN_ERROR
 from broker_runtime.observers.audit_log.rollup import Rollup
 from broker_runtime.observers.audit_log.settings import AuditSettings, Level
 from broker_runtime.observers.audit_log.spool import Spool, SpoolIdentity
 from broker_runtime.observers.audit_log.writer import EventWriter
-from broker_runtime.observers.surroundings import HostedPartition
+from broker_runtime.observers.surroundings import HostedPartition, MetadataBefore
 from broker_runtime.storage.disk.filesystem import FileSystem
+from broker_runtime.wire.versions import DESCRIBE_QUORUM, LIST_PARTITION_REASSIGNMENTS
 
+UNREAD_ANSWERS: Final = frozenset({DESCRIBE_QUORUM, LIST_PARTITION_REASSIGNMENTS})
+"""APIs whose answers come from the controller, and are not looked through because they change nothing."""
+_FORWARDED: Final = CHANGED_BY | UNREAD_ANSWERS
+"""APIs whose answers may come from the controller: without notes, nobody has looked for their error codes."""
 _ROLLUP_ROWS_MAX: Final = 1000
 """An interval with more rows ends early, so that its block and the memory for it stay small."""
+
+_NOT_HELD: Final = (None, None, None, None)
 
 
 class AuditMetrics(NamedTuple):
@@ -46,6 +58,7 @@ class AuditDependencies(NamedTuple):
     fs: FileSystem
     clock: Clock
     call_later: Callable[[float, Callable[[], None]], Timer]
+    metadata: MetadataBefore
 
 
 class AuditLog:
@@ -61,6 +74,7 @@ class AuditLog:
         self._writer = EventWriter(spool, given.clock, given.call_later, settings.writer)
         self._clients = Clients(settings.clients)
         self._known = self._clients.by_id
+        self._changes = ChangeLog(self._writer, settings.changes, given.metadata, settings.clients.shown)
         self._settings = settings
         self._clock = given.clock
         self._call_later = given.call_later
@@ -83,12 +97,30 @@ class AuditLog:
         return not self._only_admin or call.api.key in ADMIN_APIS
 
     @property
+    def noted_apis(self) -> frozenset[int]:
+        """APIs of the requests that `note` is called with."""
+        if self._is_off:
+            return frozenset()
+        is_full = self._settings.level is Level.FULL
+        return CHANGED_BY | GROUP_APIS | UNREAD_ANSWERS if is_full else CHANGED_BY
+
+    def note(self, call: Call, frame: memoryview, body_at: int) -> None:
+        """Note what a request changes, or its group, before it is handled. Raises ProtocolError."""
+        # Calls without partitions take another path in `record_call`, so that Produce and Fetch are not slowed down.
+        call.partitions = None
+        key = call.api.key
+        if key in GROUP_APIS:
+            call.group_id = group_id_of(key, call.version, call.flexible, frame, body_at)
+        elif key not in UNREAD_ANSWERS:
+            self._changes.note(call)
+
+    @property
     def figures(self) -> AuditMetrics:
         writer = self._writer
         return AuditMetrics(writer.last_seq + writer.owed, writer.dropped, writer.queued_bytes, self._spool.waiting)
 
     def record_call(self, call: Call) -> None:
-        """Record a request that has ended."""
+        """Record a request that has ended, with the details and the notes that it has."""
         connection = call.connection
         client = self._known.get(connection.id)
         if (
@@ -112,7 +144,7 @@ class AuditLog:
 
     def record_connection(self, notice: ConnectionNotice) -> None:
         """Record that a connection was accepted, delayed, rejected or closed."""
-        kind, listener, ip, port, connection_id, limit, delay_s, reason, open_s = notice
+        kind, listener, ip, port, connection_id, limit, delay_s, reason, open_s, held_by, rate = notice
         client = self._clients.known(connection_id)
         facts = self._clients.stranger(listener, ip, port, connection_id) if client is None else client.facts
         if facts is None or self._is_off:
@@ -122,7 +154,8 @@ class AuditLog:
         if open_s is not None:
             open_us, requests = round(open_s * 1e6), client.requests if client else 0
         at_s, why = self._clock.monotonic(), limit or reason
-        self._writer.add("connection", at_s, *facts, kind.value, why, delay_us, open_us, requests)
+        held = _NOT_HELD if held_by is None else _columns_of(held_by, ip, facts.client_ip)
+        self._writer.add("connection", at_s, *facts, kind.value, why, delay_us, open_us, requests, *held, rate)
 
     def inventory(
         self, partition: HostedPartition, registered_brokers: str | None = None, *, is_deleted: bool = False
@@ -135,11 +168,21 @@ class AuditLog:
         if self._rollup_timer is not None:
             self._rollup_timer.cancel()
         self._end_interval()
+        self._changes.close()
         self._writer.close()
 
     def _is_wanted(self, call: Call, client: AuditedClient) -> bool:
         """Whether to record the call by itself. May instead add it to the rollup, and remove excluded topics."""
         if self._is_off or client.facts is None:
+            return False
+        if hasattr(call, "notes"):
+            self._changes.record(call, client)
+            return False
+        if hasattr(call, "group_id"):
+            self._add(call, client if call.group_id is None else client.in_group(call.group_id))
+            return False
+        if call.fields is None and call.api.key in _FORWARDED and call.ending is Ending.ANSWERED:
+            self._add(call, client, call.error or UNKNOWN_ERROR)
             return False
         if call.partitions is None:
             # The request was refused before it could begin.
@@ -151,6 +194,11 @@ class AuditLog:
             self._roll_up(call, client.facts)
             return False
         return True
+
+    def _add(self, call: Call, client: AuditedClient, error: int | None = None) -> None:
+        block = self._writer.ready()
+        if block is not None and block.add_request(call, client, error):
+            self._writer.seal()
 
     def _leave_out_topics(self, call: Call) -> bool:
         """Remove excluded topics from the call; return whether any partition is left."""
@@ -191,3 +239,9 @@ class AuditLog:
         is_full = [block.add("rollup", last, first, *row) for row in rows]
         if is_full[-1]:
             writer.seal()
+
+
+def _columns_of(limit: LimitReference, ip: str, shown_ip: str) -> tuple[str | None, str, str | None, int]:
+    """Return the columns of a limit. `shown_ip` is the address of the client as the log may show it."""
+    entity = f"ip={shown_ip}" if limit.entity == f"ip={ip}" else limit.entity
+    return limit.quota, limit.key, entity, limit.value

@@ -74,6 +74,7 @@ class AuditLogObserver:
                 fs,
                 given.clock,
                 given.call_later,
+                given.metadata(),
             ),
         )
         self._inventory = Inventory(
@@ -92,6 +93,14 @@ class AuditLogObserver:
 
     def record_connection(self, notice: ConnectionNotice) -> None:
         self._log.record_connection(notice)
+
+    @property
+    def noted_apis(self) -> frozenset[int]:
+        return self._log.noted_apis
+
+    def note(self, call: Call, frame: memoryview, body_at: int) -> None:
+        """See `AuditLog.note`."""
+        self._log.note(call, frame, body_at)
 
     @property
     def rejects(self) -> bool:

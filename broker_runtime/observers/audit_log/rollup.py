@@ -7,10 +7,13 @@ from typing import Final
 from broker_runtime.apis.request.call import Call, Ending, PartitionFacts
 from broker_runtime.apis.request.observed import answer_bytes
 from broker_runtime.observers.audit_log.clients import ClientFacts
+from broker_runtime.observers.audit_log.error_codes import error_of
+from broker_runtime.observers.audit_log.layout import UNKNOWN_ERROR
 
 LATENCY_BASE: Final = log(1.04)
 _PRODUCE: Final = 0
 _ANSWERED = Ending.ANSWERED
+_NO_ERROR: Final = (0, UNKNOWN_ERROR)
 
 _Who = tuple[str, str, str, str | None, str | None, str | None]
 
@@ -51,7 +54,7 @@ class Rollup:
         api = call.api
         sums = self._of((who, api.key, api.name, None))
         sums.requests += 1
-        sums.errors += call.error != 0 or call.ending is not _ANSWERED
+        sums.errors += call.ending is not _ANSWERED or error_of(call) not in _NO_ERROR
         sums.request_bytes += call.request_bytes
         sums.response_bytes += answer_bytes(call)
         took_us = round((call.completed_s - call.received_s) * 1e6)
@@ -68,9 +71,9 @@ class Rollup:
         sums.errors += error != 0
         if api_key == _PRODUCE:
             sums.request_bytes += size
+            sums.records += max(records, 0)
         else:
             sums.response_bytes += size
-        sums.records += max(records, 0)
 
     def taken(self, until_us: int) -> Iterator[tuple[object, ...]]:
         """Return the rows of the interval and begin a new one. Values follow first_seq in the schema's order."""

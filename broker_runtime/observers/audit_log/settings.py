@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
+from broker_runtime.observers.audit_log.change_log import ChangeSettings
+from broker_runtime.observers.audit_log.changes.change import ChangeLimits
 from broker_runtime.observers.audit_log.clients import ClientRules
 from broker_runtime.observers.audit_log.writer import WriterLimits
 
@@ -45,6 +47,7 @@ class AuditSettings:
     excluded_topics: tuple[str, ...] = ()
     clients: ClientRules = field(default_factory=ClientRules)
     writer: WriterLimits = field(default_factory=WriterLimits)
+    changes: ChangeSettings = field(default_factory=ChangeSettings)
 
 
 _HASH_KEY_BYTES: Final = (16, 64)
@@ -123,6 +126,23 @@ KEYS: Final[Mapping[str, tuple[Callable[[str, str], Any], str, str]]] = {
         "Time between two inventories of all partitions of this broker. In between, only partitions that are new, that "
         "are deleted, or whose leadership has changed are recorded.",
     ),
+    "changes.rows": (
+        _positive,
+        "1000",
+        "Rows of one request in the table change, such as one for each topic that it creates and for each of their "
+        "configuration keys. Further resources of the request are counted, by error code.",
+    ),
+    "changes.chars": (
+        _positive,
+        "131072",
+        "Characters of all texts of one request in the table change. Further resources are counted, too.",
+    ),
+    "changes.waiting.bytes": (
+        _positive,
+        "16777216",
+        "Bytes of answers that wait until their error codes have been looked for, in slices of the event loop. Beyond "
+        "them, changes are recorded without error codes.",
+    ),
     "exclude.listeners": (_names, "", "Listeners whose clients are not recorded."),
     "exclude.principals": (_names, "", "Principals that are not recorded."),
     "exclude.topics": (_names, "", "Topics that are not recorded, or prefixes that end with `*`."),
@@ -182,4 +202,7 @@ def read_settings(given: Mapping[str, str]) -> AuditSettings:
             frozenset(value["exclude.listeners"]), frozenset(value["exclude.principals"]), value["hash.key"]
         ),
         writer=WriterLimits(value["flush.ms"], value["queue.bytes"], value["segment.ms"], value["segment.bytes"]),
+        changes=ChangeSettings(
+            ChangeLimits(value["changes.rows"], value["changes.chars"]), value["changes.waiting.bytes"]
+        ),
     )

@@ -106,9 +106,9 @@ class EventWriter:
             self._reserve(needed)
         return block
 
-    def owe(self) -> None:
-        """Count one more event that has happened and will be numbered later."""
-        self.owed += 1
+    def owe(self, events: int = 1) -> None:
+        """Count more events that have happened and will be numbered later."""
+        self.owed += events
         if self.last_seq + self.owed > self.reserved:
             self._reserve(self.last_seq + self.owed)
 

@@ -98,7 +98,7 @@ class AclFilter(NamedTuple):
 
     @property
     def is_unknown(self) -> bool:
-        """Whether a number is UNKNOWN, so that the filter cannot match."""
+        """Whether the resource type, pattern type, operation or permission is UNKNOWN (0), which matches nothing."""
         return 0 in (self.resource, self.pattern, self.operation, self.permission)
 
     @property

@@ -14,7 +14,10 @@ from broker_runtime.storage.disk.place import LogPlace
 
 
 class EpochsDraft:
-    """Content of the file after a number of changes. It is not kept open: there may be one for each log."""
+    """A file with the leader epochs after change number `change`, which is not renamed to the epochs file yet.
+
+    Its descriptor is not kept open, because each log may have a draft.
+    """
 
     __slots__ = ("change", "is_taken", "path")
 

@@ -39,6 +39,11 @@ class LogReads(LogOffsets):
         """Whether `damage` has any range; takes no longer if it has thousands."""
         return self.files.damage.first_from(self.log_start_offset) is not None
 
+    @property
+    def may_have_gaps(self) -> bool:
+        """Whether offsets may be missing between those of records: the log was cleaned, or parts are damaged."""
+        return self.files.swaps.may_have_gaps or self.is_damaged
+
     def read(self, offset: int, max_bytes: int, *, min_one: bool, up_to: int) -> FileRegion | None:
         """Return the whole batches from the one with `offset` on, below `up_to`.
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from uuid import UUID
 
 from broker_runtime.config import LONG_MAX, TopicConfig
 from broker_runtime.errors import KafkaError
@@ -36,6 +37,10 @@ from kafka_bytes.batches import Header
 
 _LEFTOVERS = (".tmp", ".cleaned", ".swap")
 _INDEXES = (".index", ".timeindex")
+
+
+ACCEPT_LOSS = "accept-loss"
+"""Name of the file that a person creates in the partition's folder to start with the readable records."""
 
 
 def new_log(place: LogPlace, config: TopicConfig, segment: Segment) -> Log:
@@ -77,6 +82,25 @@ class Promise:
         if self.is_journal and damage.followed:
             return False
         return damage.offset >= self.least_end and (not self.whole or (damage.torn and not self.clean))
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedPartition:
+    """A partition some of whose records, which must exist, cannot be read.
+
+    `topic_id` is None if the folder does not have it; all promised records up to `offset` can be read.
+    """
+
+    topic_id: UUID | None
+    offset: int
+    promise: Promise
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"its log is damaged on this broker: {self.reason}. Restore the folder while the broker is stopped, or "
+            f"create an empty file {ACCEPT_LOSS} in it to continue with the readable records"
+        )
 
 
 def load_log(place: LogPlace, config: TopicConfig, promise: Promise, report: RecoveryReport) -> Log:

@@ -30,9 +30,8 @@ from broker_runtime.storage.disk.stray import DELETED, STRAY, missing_partitions
 from broker_runtime.storage.disk.waiters import AtOnce, Wakes
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.checkpoints import Checkpoints
-from broker_runtime.storage.log_dir.damaged import DamagedPartition
 from broker_runtime.storage.log_dir.freed_names import FreedNames
-from broker_runtime.storage.log_dir.loader import Promise, load_log, new_log
+from broker_runtime.storage.log_dir.loader import DamagedPartition, Promise, load_log, new_log
 from broker_runtime.storage.log_dir.log_dir_health import LogDirHealth
 from broker_runtime.storage.log_dir.log_places import LogPlaces
 from broker_runtime.storage.log_dir.new_logs import NewLogs

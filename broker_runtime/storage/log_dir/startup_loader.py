@@ -16,9 +16,8 @@ from broker_runtime.storage.disk.run_record import RunRecord
 from broker_runtime.storage.disk.stray import StrayFolders
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.checkpoints import Checkpoints
-from broker_runtime.storage.log_dir.damaged import ACCEPT_LOSS, DamagedPartition
 from broker_runtime.storage.log_dir.deleted import remove_folder
-from broker_runtime.storage.log_dir.loader import Promise, load_log
+from broker_runtime.storage.log_dir.loader import ACCEPT_LOSS, DamagedPartition, Promise, load_log
 from broker_runtime.storage.log_dir.log_places import LogPlaces
 from broker_runtime.storage.recovery.recovery import DamagedLogError, RecoveryReport, is_damage
 

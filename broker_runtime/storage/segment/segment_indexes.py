@@ -100,5 +100,5 @@ def keep_in_memory(indexes: SegmentIndexes) -> None:
 
 
 def keep_in_files(indexes: SegmentIndexes) -> None:
-    """Undo `keep_in_memory`."""
+    """Write the index files again, after `keep_in_memory`."""
     indexes.offsets.is_written = indexes.times.is_written = True

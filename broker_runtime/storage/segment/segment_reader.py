@@ -221,7 +221,7 @@ class SegmentReader:
         if self._is_doubtful:
             self._try(start, size)
         self._remember(next_offset, size)
-        return FileRegion(self.file, start, size - start, self._doubt)
+        return FileRegion(self.file, start, size - start, self._doubt, next_offset)
 
     def _doubt(self) -> None:
         self._is_doubtful = True

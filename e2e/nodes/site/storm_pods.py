@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from e2e.cluster.waiting import wait_for
 from e2e.nodes.site.kube import Kube
 from e2e.world.shop import Json
-from sluicegate_operator.resources.statefulset import DEFAULT_IMAGE, USER_ID
+from sluicegate_operator.resources.nodes.statefulset import DEFAULT_IMAGE, USER_ID
 
 FINISHED_TIMEOUT_S = 120.0
 

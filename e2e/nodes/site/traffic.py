@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from e2e.nodes.site.shop import NodeShop
 from e2e.world.shop import BROKERS
-from tests.support.processes.acknowledged import AcknowledgedWorkload, create_topic
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload, create_topic
 
 PARTITIONS = 6
 PAUSE_S = 0.01

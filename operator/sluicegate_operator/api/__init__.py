@@ -1,6 +1,7 @@
 """The custom resources: their models, rules and CRDs. Pure, except that `manifests` reads files.
 
-`models` has one module for each resource, `schema` their types, and `configs` the configuration of brokers and topics.
+`models` has one module for each resource and for the parts that they share, `schema` their types, and `configs` the
+configuration of brokers and topics.
 """
 
 from sluicegate_operator.api.manifests import (

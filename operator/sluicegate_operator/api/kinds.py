@@ -18,6 +18,7 @@ from sluicegate_operator.api.models.connection_quota import ConnectionQuota
 from sluicegate_operator.api.models.kafka_user import KafkaUser
 from sluicegate_operator.api.models.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.models.topic import Topic
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.api.schema.metadata import Resource
 
 
@@ -31,7 +32,7 @@ class CustomKind:
     """
 
     model: type[Resource]
-    queues: tuple[str, ...] = ()
+    queues: tuple[Queue, ...] = ()
     owns_children: bool = False
     not_on_laptop: str = ""
 
@@ -48,36 +49,20 @@ class CustomKind:
         return bool(self.queues)
 
 
-_OF_CLUSTER = (
-    "quotas",
-    "statuses",
-    "observed",
-    "clusters",
-    "listeners",
-    "topics",
-    "registrations",
-    "racks",
-    "rolls",
-    "configs",
-    "descriptions",
-    "observers",
-    "pipelines",
-    "users",
-)
 _TABLE = (
     CustomKind(
         AuditPipeline,
-        ("pipelines",),
+        (Queue.PIPELINES,),
         owns_children=True,
         not_on_laptop="`sluicegate up` does not run it; use `sluicegate audit build`",
     ),
-    CustomKind(BrokerCluster, _OF_CLUSTER, owns_children=True),
-    CustomKind(BrokerListener, ("quotas", "listeners", "clusters", "rolls"), owns_children=True),
+    CustomKind(BrokerCluster, tuple(Queue), owns_children=True),
+    CustomKind(BrokerListener, (Queue.QUOTAS, Queue.LISTENERS, Queue.CLUSTERS, Queue.ROLLS), owns_children=True),
     CustomKind(BrokerRegistration),
-    CustomKind(ConnectionQuota, ("quotas",)),
-    CustomKind(KafkaUser, ("users",), owns_children=True),
-    CustomKind(ObserverPlugin, ("observers",)),
-    CustomKind(Topic, ("topics",)),
+    CustomKind(ConnectionQuota, (Queue.QUOTAS,)),
+    CustomKind(KafkaUser, (Queue.USERS,), owns_children=True),
+    CustomKind(ObserverPlugin, (Queue.OBSERVERS,)),
+    CustomKind(Topic, (Queue.TOPICS,)),
 )
 KINDS: Final[Mapping[str, CustomKind]] = MappingProxyType({kind.name: kind for kind in _TABLE})
 BY_PEOPLE: Final = tuple(kind for kind in _TABLE if kind.by_people)

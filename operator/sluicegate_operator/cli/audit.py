@@ -155,6 +155,12 @@ def build(context: typer.Context) -> None:
 
 
 @audit.command(context_settings=_THROUGH)
+def changes(context: typer.Context) -> None:
+    """Show who changed topics, configurations, quotas, groups, ACLs and users, and with what outcome."""
+    _become("changes", *context.args)
+
+
+@audit.command(context_settings=_THROUGH)
 def package(context: typer.Context) -> None:
     """Create the two files for spark-submit to run the pipeline on a Spark cluster."""
     _become("package", *context.args)

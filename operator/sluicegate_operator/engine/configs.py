@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster, Brokers
-from sluicegate_operator.engine.context import ReconcileContext
-from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.api.queues import Queue
+from sluicegate_operator.engine.context.context import ReconcileContext
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.external.external_config import why_not_dynamic
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError
@@ -110,7 +111,7 @@ class ConfigReconciler:
         found = (lagging, refused, generation)
         if (progress.config_lagging, progress.config_refused, progress.config_generation) != found:
             progress.config_lagging, progress.config_refused, progress.config_generation = found
-            self._context.mark("clusters", key)
+            self._context.mark(Queue.CLUSTERS, key)
 
     async def _remember(self, cluster: BrokerCluster, managed: tuple[str, ...]) -> None:
         await self._context.remember(cluster, {"dynamicConfigKeys": list(managed)})
@@ -118,7 +119,7 @@ class ConfigReconciler:
     async def _report(self, cluster: BrokerCluster, result: ConfigResult, refused: str, *, drifted: bool) -> None:
         post = self._context.post
         if result.changes:
-            self._context.mark("descriptions", (cluster.namespace, cluster.name))
+            self._context.mark(Queue.DESCRIPTIONS, (cluster.namespace, cluster.name))
         if refused:
             await post(cluster, "Warning", "ConfigRefused", refused)
         if result.failures or not result.changes:

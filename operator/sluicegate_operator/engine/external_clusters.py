@@ -4,13 +4,14 @@ Limits, topics and dynamic configuration have the same queues as for bundled bro
 """
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.engine.context import REMEMBERED_FIELDS, ExternalContext, now
+from sluicegate_operator.api.queues import Queue
+from sluicegate_operator.engine.context.context import REMEMBERED_FIELDS, ExternalContext, now
 from sluicegate_operator.engine.telling import report_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.planning.external.external import ConfigProgress, external_status
 
 UNREACHABLE_RETRY = Retry(1.0, 15.0)
-FOLLOWERS = ("quotas", "topics", "configs", "users")
+FOLLOWERS = (Queue.QUOTAS, Queue.TOPICS, Queue.CONFIGS, Queue.USERS)
 """Queues that wait until brokers are known."""
 
 
@@ -30,7 +31,7 @@ class ExternalClusters:
         await report_stalled(context, cluster, status)
         if status.cluster_id != cluster.status.cluster_id:
             # Nothing is set before the status contains the id of the cluster.
-            for queue in (*FOLLOWERS, "registrations"):
+            for queue in (*FOLLOWERS, Queue.REGISTRATIONS):
                 context.mark(queue, key)
         ready = status.condition("Ready")
         if ready is not None and ready.status == "True":

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Mapping
 
 from sluicegate_operator.api.models.topic import FINALIZER, Topic
-from sluicegate_operator.engine.context import EventType, ReconcileContext, reference
-from sluicegate_operator.engine.snapshot import ClusterKey, LeavingTopic, Snapshot
+from sluicegate_operator.engine.context.context import EventType, ReconcileContext, reference
+from sluicegate_operator.engine.context.snapshot import ClusterKey, LeavingTopic, Snapshot
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.kafka.topics import delete_topic, observe_topic
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError

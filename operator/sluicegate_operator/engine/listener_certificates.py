@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from kafka_bytes.pem import ascii_pem
 from sluicegate_operator.api.models.broker_listener import BrokerListener
-from sluicegate_operator.api.models.listener_security import ListenerTls
-from sluicegate_operator.engine.context import SecretStore
+from sluicegate_operator.api.models.parts.listener_security import ListenerTls
+from sluicegate_operator.engine.context.context import SecretStore
 from sluicegate_operator.kafka_admin.security.client_security import SecurityError, TlsSettings
 from sluicegate_operator.kube.http.errors import KubeError, NameTakenError
 from sluicegate_operator.planning.listeners.listener_status import NO_CERTIFICATE, CertificateSeen

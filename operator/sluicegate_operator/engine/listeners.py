@@ -9,10 +9,11 @@ from functools import partial
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
-from sluicegate_operator.engine.context import FleetContext, now
+from sluicegate_operator.api.queues import Queue
+from sluicegate_operator.engine.context.context import FleetContext, now
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.listener_certificates import ListenerCertificates
-from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.telling import report_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.protocol import ListenersSeen
@@ -61,7 +62,7 @@ class ListenerReconciler:
         if seen.not_applied is None:
             self._refusals.ended(cluster.metadata.uid)
         await self._report(cluster, listeners, seen)
-        changed: set[str] = set()
+        changed: set[Queue] = set()
         for listener in (one for one in listeners if one.name in seen.fronts):
             on_brokers = listener_seen(listener.spec.name, seen.brokers)
             front, certificate = seen.fronts[listener.name], certificates[listener.name]
@@ -104,7 +105,7 @@ class ListenerReconciler:
         services: ServicesSeen,
         refusals: Refusals,
         certificate: CertificateSeen,
-    ) -> set[str]:
+    ) -> set[Queue]:
         """Write the status and return the queues that depend on the changes.
 
         Quotas depend on hidden addresses and on open listeners; the cluster's status shows where clients connect first.
@@ -116,12 +117,12 @@ class ListenerReconciler:
         hidden = (old and old.message, new and new.message)
         queues = set()
         if listener.status.brokers != status.brokers or hidden[0] != hidden[1]:
-            queues.add("quotas")
+            queues.add(Queue.QUOTAS)
         if listener.status.bootstrap != status.bootstrap:
-            queues.add("clusters")
+            queues.add(Queue.CLUSTERS)
         if listener.status.tls_secret != status.tls_secret:
             # Brokers mount another Secret, or the first one.
-            queues.update(("clusters", "listeners", "quotas", "rolls"))
+            queues.update((Queue.CLUSTERS, Queue.LISTENERS, Queue.QUOTAS, Queue.ROLLS))
         return queues
 
 

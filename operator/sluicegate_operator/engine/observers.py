@@ -7,10 +7,10 @@ from typing import Protocol
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.observer_plugin import ObserverPlugin, ObserverPluginStatus
-from sluicegate_operator.engine.context import ReconcileContext, now
+from sluicegate_operator.engine.context.context import ReconcileContext, now
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
-from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.telling import report_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.asking import serving_brokers

@@ -7,11 +7,12 @@ import asyncio
 import logging
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.changed_messages import ChangedMessages
-from sluicegate_operator.engine.context import FleetContext
+from sluicegate_operator.engine.context.context import FleetContext
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
-from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.planning.registrations.racks import RacksPlan, RackWait, refused_assignment
@@ -92,4 +93,4 @@ class RackReconciler:
     def _note(self, key: ClusterKey, progress: ClusterProgress, plan: RacksPlan | None) -> None:
         if progress.racks != plan:
             progress.racks = plan
-            self._context.mark("clusters", key)
+            self._context.mark(Queue.CLUSTERS, key)

@@ -13,12 +13,13 @@ from functools import partial
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.changed_messages import ChangedMessages
-from sluicegate_operator.engine.context import FleetContext, recheck_s
+from sluicegate_operator.engine.context.context import FleetContext, recheck_s
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
-from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.scaling import CHANGED_RETRY, Scale, Scaling
-from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.fleet.pods.rolls import BEHIND, Partitions, read_partitions
@@ -155,7 +156,7 @@ class RollReconciler:
         found = (roll, no_roll, scale, 0 if roll is None else cluster.metadata.generation)
         if (progress.roll, progress.no_roll, progress.scale, progress.roll_generation) != found:
             progress.roll, progress.no_roll, progress.scale, progress.roll_generation = found
-            self._context.mark("clusters", key)
+            self._context.mark(Queue.CLUSTERS, key)
 
     async def _observe(
         self, key: ClusterKey, cluster: BrokerCluster, listeners: Sequence[BrokerListener]
@@ -182,7 +183,7 @@ class RollReconciler:
         """
         match step:
             case Fence():
-                self._context.mark("registrations", (cluster.namespace, cluster.name))
+                self._context.mark(Queue.REGISTRATIONS, (cluster.namespace, cluster.name))
                 return step, self._context.fleet.poll_every_s
             case Restart():
                 return await self._restart(cluster, seen, step)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.engine.context import FleetContext
+from sluicegate_operator.engine.context.context import FleetContext
+from sluicegate_operator.engine.context.snapshot import Snapshot
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
-from sluicegate_operator.engine.snapshot import Snapshot
 from sluicegate_operator.engine.telling import report_foreign_scale
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry
 from sluicegate_operator.fleet.base import BrokerAddress

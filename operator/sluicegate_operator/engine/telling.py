@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.schema.metadata import Resource, Status
-from sluicegate_operator.engine.context import Found, ReconcileContext
+from sluicegate_operator.engine.context.context import Found, ReconcileContext
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.planning.certificates.cluster_ca_status import CertificatesSeen, certificates_finding
@@ -34,10 +34,10 @@ async def write_one_of_many(
 
 
 def pass_over(context: ReconcileContext, name: str, uid: str, error: KubeError, what: str, refusals: Refusals) -> None:
-    """Log that `what` was not done to this pod, once if the refusal is final.
+    """Log that `what` failed for this pod, so that the caller continues with the next pod.
 
-    `refusals` keeps a refusal that may pass. Raises `error` if it concerns all pods. The operator continues with other
-    pods if one has been deleted, or is protected by a policy or a webhook.
+    `refusals` gets an error that may pass, and raises it later if it concerns all pods. A final error, such as that of
+    a policy or a webhook, is logged once for each pod. A pod that was deleted or has changed is logged each time.
     """
     if error.status in (404, 409):
         log.info("pod %s was deleted or has changed: %s: %s", name, what, error)

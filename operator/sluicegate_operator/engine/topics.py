@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.topic import Topic, TopicStatus
 from sluicegate_operator.engine.changed_messages import ChangedMessages
-from sluicegate_operator.engine.context import REMEMBERED_FIELDS, ReconcileContext, now
+from sluicegate_operator.engine.context.context import REMEMBERED_FIELDS, ReconcileContext, now
+from sluicegate_operator.engine.context.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.leaving_topics import LeavingTopics
-from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.telling import report_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError

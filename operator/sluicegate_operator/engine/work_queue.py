@@ -153,7 +153,10 @@ class WorkQueue(Generic[K]):
         return len(self._schedule.due_s) + len(self._schedule.running)
 
     def oldest_s(self, now_s: float) -> float:
-        """Return the age like `DueTimes.oldest_s`, with the event loop's clock in seconds. Safe from any thread."""
+        """Return for how many seconds the oldest key has been due or running. Safe from any thread.
+
+        `now_s` is a time of the event loop's clock.
+        """
         return self._schedule.oldest_s(now_s)
 
     async def run(self) -> None:

@@ -8,7 +8,7 @@ creates the queues for a term of leadership. The reconcilers without a folder in
 |---|---|---|
 | quotas | quotas/reconcile.py | limits of ConnectionQuotas on brokers; marks the next two |
 | statuses | quotas/statuses.py | statuses of ConnectionQuotas |
-| observed | quotas/observed.py | what limits throttle now, and counts for mode Observe |
+| observed | quotas/observing/observed.py | what limits throttle now, and counts for mode Observe |
 | clusters | clusters.py | StatefulSets and all other children of a BrokerCluster, its status |
 | listeners | engine/listeners.py | listeners on running brokers, their Services and statuses |
 | topics | engine/topics.py | Topics, their partitions, replicas and configuration |
@@ -19,4 +19,5 @@ creates the queues for a term of leadership. The reconcilers without a folder in
 | descriptions | descriptions.py | reads the tags, versions and damaged logs of brokers |
 | observers | engine/observers.py | ObserverPlugins on brokers, and their code in a ConfigMap |
 | pipelines | pipelines.py | CronJobs or Spark objects of AuditPipelines, and their runs |
+| users | engine/users | credentials, ACLs and quotas of KafkaUsers on brokers |
 """

@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.api.schema.metadata import Resource, Status
-from sluicegate_operator.engine.context import (
+from sluicegate_operator.engine.context.context import (
     REMEMBERED_FIELDS,
     STATUS_WRITERS_MAX,
     EventType,
@@ -18,8 +19,8 @@ from sluicegate_operator.engine.context import (
     now,
     reference,
 )
-from sluicegate_operator.engine.shared_context import SharedContext
-from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
+from sluicegate_operator.engine.context.shared_context import SharedContext
+from sluicegate_operator.engine.context.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet
 from sluicegate_operator.handlers.following import Followers
 from sluicegate_operator.handlers.process.term_metrics import TermMetrics
@@ -62,7 +63,7 @@ class Context(SharedContext[KubernetesFleet]):
         self.departed: Departed = {}
         self.ending: dict[ClusterKey, str] = {}
         """Clusters whose namespace is being deleted, with their uids; see handlers.reconcilers.ending_namespaces."""
-        self.followers = Followers(lambda key: self.mark("registrations", key), settings.view_every_s)
+        self.followers = Followers(lambda key: self.mark(Queue.REGISTRATIONS, key), settings.view_every_s)
         self._status_slots = asyncio.Semaphore(STATUS_WRITERS_MAX)
 
     def _clusters(self) -> Iterable[Sibling]:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, ControllerView, newer_view
 
 log = logging.getLogger(__name__)

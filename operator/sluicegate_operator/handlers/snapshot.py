@@ -10,7 +10,7 @@ from sluicegate_operator.api.models.kafka_user import FINALIZER as USER_FINALIZE
 from sluicegate_operator.api.models.kafka_user import KafkaUser
 from sluicegate_operator.api.models.topic import FINALIZER, Topic
 from sluicegate_operator.api.schema.metadata import Resource
-from sluicegate_operator.engine.snapshot import (
+from sluicegate_operator.engine.context.snapshot import (
     ClusterKey,
     LeavingTopic,
     LeavingUser,

@@ -5,12 +5,13 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.configs import ConfigReconciler
+from sluicegate_operator.engine.context.snapshot import ClusterKey, UnreadableClusterError
 from sluicegate_operator.engine.listeners import ListenerReconciler
 from sluicegate_operator.engine.observers import ObserverReconciler
 from sluicegate_operator.engine.racks import RackReconciler
 from sluicegate_operator.engine.rolls import RollReconciler
-from sluicegate_operator.engine.snapshot import ClusterKey, UnreadableClusterError
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.users.users import UserReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
@@ -27,8 +28,8 @@ from sluicegate_operator.handlers.reconcilers.pods_of_quotas import MakeFeeding,
 from sluicegate_operator.handlers.reconcilers.registrations import RegistrationReconciler
 from sluicegate_operator.handlers.watch import Watch
 from sluicegate_operator.kube.client.client import KubeClient
-from sluicegate_operator.quotas.observed import ObservedReconciler
-from sluicegate_operator.quotas.reconcile import OBSERVED, STATUSES, QuotaReconciler
+from sluicegate_operator.quotas.observing.observed import ObservedReconciler
+from sluicegate_operator.quotas.reconcile import QuotaReconciler
 from sluicegate_operator.quotas.statuses import QuotaStatuses
 from sluicegate_operator.settings import Settings
 
@@ -49,7 +50,7 @@ async def lead(
     kopf feeds the cache of `kube` also before and after the term; `feed` makes kopf feed another cache.
     """
     context = Context(kube, settings, may_write)
-    pods = PodsOfQuotas(feed, settings.namespace, lambda key: queues["quotas"].mark(key))
+    pods = PodsOfQuotas(feed, settings.namespace, lambda key: queues[Queue.QUOTAS].mark(key))
     work = reconcilers(context, settings, pods)
     work = {name: until_namespace_ends(context, name, reconcile) for name, reconcile in work.items()}
     queues = {name: WorkQueue(name, counted(name, reconcile)) for name, reconcile in work.items()}
@@ -73,36 +74,36 @@ async def lead(
         await context.aclose()
 
 
-def reconcilers(context: Context, settings: Settings, pods: PodsOfQuotas | None = None) -> dict[str, Reconcile]:
-    """Return the reconcilers by the names of their queues, see api.kinds."""
+def reconcilers(context: Context, settings: Settings, pods: PodsOfQuotas | None = None) -> dict[Queue, Reconcile]:
+    """Return the reconciler of each queue."""
     topics = TopicReconciler(context, patience_s=settings.topic_patience_s, deletion_s=settings.topic_deletion_s)
     quotas = QuotaReconciler(context, pods)
     return {
-        "quotas": quotas.reconcile,
-        STATUSES: QuotaStatuses(context, quotas.governed).reconcile,
-        OBSERVED: ObservedReconciler(context, quotas.governed, partial(http_places, context)).reconcile,
-        "clusters": ClusterReconciler(context).reconcile,
-        "listeners": ListenerReconciler(context).reconcile,
-        "topics": topics.reconcile,
-        "registrations": RegistrationReconciler(context).reconcile,
-        "racks": RackReconciler(context).reconcile,
-        "rolls": RollReconciler(context).reconcile,
-        "configs": ConfigReconciler(context, partial(own_tags, context)).reconcile,
-        "descriptions": DescriptionReconciler(context).reconcile,
-        "observers": ObserverReconciler(context, CodeInConfigMaps(context)).reconcile,
-        "pipelines": PipelineReconciler(context).reconcile,
-        "users": UserReconciler(context, deletion_s=settings.topic_deletion_s).reconcile,
+        Queue.QUOTAS: quotas.reconcile,
+        Queue.STATUSES: QuotaStatuses(context, quotas.governed).reconcile,
+        Queue.OBSERVED: ObservedReconciler(context, quotas.governed, partial(http_places, context)).reconcile,
+        Queue.CLUSTERS: ClusterReconciler(context).reconcile,
+        Queue.LISTENERS: ListenerReconciler(context).reconcile,
+        Queue.TOPICS: topics.reconcile,
+        Queue.REGISTRATIONS: RegistrationReconciler(context).reconcile,
+        Queue.RACKS: RackReconciler(context).reconcile,
+        Queue.ROLLS: RollReconciler(context).reconcile,
+        Queue.CONFIGS: ConfigReconciler(context, partial(own_tags, context)).reconcile,
+        Queue.DESCRIPTIONS: DescriptionReconciler(context).reconcile,
+        Queue.OBSERVERS: ObserverReconciler(context, CodeInConfigMaps(context)).reconcile,
+        Queue.PIPELINES: PipelineReconciler(context).reconcile,
+        Queue.USERS: UserReconciler(context, deletion_s=settings.topic_deletion_s).reconcile,
     }
 
 
-def _show(queues: Mapping[str, WorkQueue[ClusterKey]]) -> None:
+def _show(queues: Mapping[Queue, WorkQueue[ClusterKey]]) -> None:
     now_s = asyncio.get_running_loop().time
     for name, queue in queues.items():
         QUEUE_DEPTH.labels(name).set_function(lambda queue=queue: queue.depth)  # type: ignore[misc]
         QUEUE_OLDEST.labels(name).set_function(lambda queue=queue: queue.oldest_s(now_s()))  # type: ignore[misc]
 
 
-def _hide(queues: Iterable[str]) -> None:
+def _hide(queues: Iterable[Queue]) -> None:
     """Remove the gauges of `queues`: the age of keys in an ended term would grow for ever."""
     for name in queues:
         QUEUE_DEPTH.remove(name)

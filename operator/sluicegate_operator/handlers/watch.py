@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.api.schema.metadata import Resource
-from sluicegate_operator.engine.first_seen import FirstSeen
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.first_seen import FirstSeen
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import WorkQueue
 from sluicegate_operator.fleet.pods.pods import node_pod
 from sluicegate_operator.handlers.context import Departed
@@ -30,10 +31,21 @@ from sluicegate_operator.kube.http.kinds import (
     Kind,
 )
 from sluicegate_operator.planning.registrations.fencing import ContainerEnd
-from sluicegate_operator.resources.audit_files import COMPONENT
-from sluicegate_operator.resources.audit_run import PIPELINE_LABEL
+from sluicegate_operator.resources.audit.audit_files import COMPONENT
+from sluicegate_operator.resources.audit.audit_run import PIPELINE_LABEL
 from sluicegate_operator.resources.labels import RACK, ROLE_LABEL, selector
 
+_OF_CHANGED_PODS = (Queue.REGISTRATIONS, Queue.RACKS, Queue.ROLLS, Queue.CLUSTERS, Queue.LISTENERS)
+"""Queues that a change of a node's place or health marks."""
+_OF_MOVED_BROKERS = (
+    Queue.QUOTAS,
+    Queue.TOPICS,
+    Queue.CONFIGS,
+    Queue.DESCRIPTIONS,
+    Queue.OBSERVERS,
+    Queue.USERS,
+)
+"""Queues that ask brokers, which a pod marks that begins or ceases to answer."""
 ORPHAN_FINALIZER = "orphan"
 """The finalizer that the API server sets for `kubectl delete --cascade=orphan`.
 
@@ -47,7 +59,7 @@ class Watch:
     def __init__(
         self,
         first_seen: FirstSeen,
-        queues: Mapping[str, WorkQueue[ClusterKey]],
+        queues: Mapping[Queue, WorkQueue[ClusterKey]],
         departed: Departed,
     ) -> None:
         self._first_seen = first_seen
@@ -87,7 +99,7 @@ class Watch:
                 self._queues[queue].mark(key)
         if kind in (AUDIT_PIPELINE, BROKER_CLUSTER):
             for key in self._places.concerned(before, after) - _clusters(before, after):
-                self._queues["pipelines"].mark(key)
+                self._queues[Queue.PIPELINES].mark(key)
 
     def _on_departed(self, before: CachedObject) -> None:
         """Note a deleted BrokerCluster, so that its claims are deleted with it.
@@ -110,12 +122,12 @@ class Watch:
         was, now = _pod_news(before), _pod_news(after)
         for key in _clusters(before, after):
             if now.phase != was.phase:
-                self._queues["pipelines"].mark(key)
+                self._queues[Queue.PIPELINES].mark(key)
             elif now != was:
-                for queue in ("registrations", "racks", "rolls", "clusters", "listeners"):
+                for queue in _OF_CHANGED_PODS:
                     self._queues[queue].mark(key)
             if now.reachable != was.reachable:
-                for queue in ("quotas", "topics", "configs", "descriptions", "observers", "users"):
+                for queue in _OF_MOVED_BROKERS:
                     self._queues[queue].mark(key)
 
     def _on_node_set(self, before: CachedObject | None, after: CachedObject | None) -> None:
@@ -124,7 +136,7 @@ class Watch:
         Its status marks nothing.
         """
         if before is not None and (after is None or _generation(before) != _generation(after)):
-            for queue in ("clusters", "rolls"):
+            for queue in (Queue.CLUSTERS, Queue.ROLLS):
                 self._queues[queue].mark((before.namespace, before.cluster))
 
     def _on_child(self, kind: Kind, before: CachedObject | None, after: CachedObject | None) -> None:
@@ -145,17 +157,17 @@ class Watch:
         """
         if before is not None and (after is None or _written(before) != _written(after)):
             for key in _clusters(before, after):
-                self._queues["registrations"].mark(key)
+                self._queues[Queue.REGISTRATIONS].mark(key)
 
 
-def _queues_of_child(kind: Kind, child: CachedObject) -> tuple[str, ...]:
+def _queues_of_child(kind: Kind, child: CachedObject) -> tuple[Queue, ...]:
     """Return the queues whose reconcilers apply the child."""
     if kind != CONFIG_MAP:
-        return ("clusters", "listeners")
+        return (Queue.CLUSTERS, Queue.LISTENERS)
     assert isinstance(child.value, Mapping)
     labels = child.value["metadata"].get("labels") or {}
     # `clusters` creates the ConfigMap of a cluster's observers, and `observers` writes their code into it.
-    return ("pipelines",) if labels.get(ROLE_LABEL) == COMPONENT else ("clusters", "observers")
+    return (Queue.PIPELINES,) if labels.get(ROLE_LABEL) == COMPONENT else (Queue.CLUSTERS, Queue.OBSERVERS)
 
 
 def _clusters(before: CachedObject | None, after: CachedObject | None) -> set[ClusterKey]:

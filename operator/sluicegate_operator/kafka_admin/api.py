@@ -11,17 +11,16 @@ from sluicegate_operator.kafka_admin import (
     broker_metadata,
     cluster,
     configs,
-    groups,
     log_damage,
-    offsets,
     partitions,
     quotas,
     registration,
     topics,
 )
+from sluicegate_operator.kafka_admin.connecting.exchange import Exchange
 from sluicegate_operator.kafka_admin.errors import KafkaApiError, UnsupportedApiError
-from sluicegate_operator.kafka_admin.exchange import Exchange
-from sluicegate_operator.kafka_admin.group_views import Coordinators, GroupListing, GroupView
+from sluicegate_operator.kafka_admin.groups import groups, offsets
+from sluicegate_operator.kafka_admin.groups.group_views import Coordinators, GroupListing, GroupView
 from sluicegate_operator.kafka_admin.security.scram import ScramCredential, ScramMechanism
 from sluicegate_operator.kafka_admin.users import acls, scram_credentials
 from sluicegate_operator.kafka_admin.views import (

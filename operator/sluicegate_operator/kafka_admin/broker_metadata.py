@@ -9,7 +9,7 @@ from collections.abc import Collection
 from kio.static.primitive import i32
 
 from kafka_bytes.messages.broker_metadata import BrokerMetadataRequest, BrokerMetadataResponse
-from sluicegate_operator.kafka_admin.exchange import Exchange
+from sluicegate_operator.kafka_admin.connecting.exchange import Exchange
 from sluicegate_operator.kafka_admin.views import BrokerDescription
 
 

@@ -14,7 +14,8 @@ from typing import Self, TypeVar
 from kio.static.protocol import ResponsePayload
 
 from sluicegate_operator.kafka_admin.api import AdminApi
-from sluicegate_operator.kafka_admin.connection import Connection, ConnectionSettings
+from sluicegate_operator.kafka_admin.connecting.connection import Connection, ConnectionSettings
+from sluicegate_operator.kafka_admin.connecting.exchange import Exchange
 from sluicegate_operator.kafka_admin.errors import (
     Address,
     AdminConnectionError,
@@ -22,7 +23,6 @@ from sluicegate_operator.kafka_admin.errors import (
     AdminTimeoutError,
     NoBrokerAnswersError,
 )
-from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.security.client_security import PLAINTEXT, ClientSecurity, Connect
 
 Reply = TypeVar("Reply", bound=ResponsePayload)

@@ -14,8 +14,8 @@ from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
 from kio.schema.types import TopicName
 from kio.static.primitive import i8, i32
 
+from sluicegate_operator.kafka_admin.connecting.exchange import Exchange
 from sluicegate_operator.kafka_admin.errors import check, only
-from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.views import BrokerView, ClusterView, QuorumView, VoterView, node_or_none
 
 METADATA_LOG = TopicName("__cluster_metadata")

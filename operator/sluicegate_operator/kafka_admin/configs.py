@@ -15,8 +15,8 @@ from kio.schema.incremental_alter_configs.v1.request import (
 from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 from kio.static.primitive import i8
 
+from sluicegate_operator.kafka_admin.connecting.exchange import Exchange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, check
-from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.views import ConfigEntry, Configs, ConfigSource, ConfigSynonym
 
 SET, DELETE = i8(0), i8(1)

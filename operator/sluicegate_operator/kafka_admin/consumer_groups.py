@@ -17,7 +17,7 @@ from sluicegate_operator.kafka_admin.errors import (
     UnsupportedApiError,
     only,
 )
-from sluicegate_operator.kafka_admin.group_views import GroupListing, GroupView
+from sluicegate_operator.kafka_admin.groups.group_views import GroupListing, GroupView
 from sluicegate_operator.kafka_admin.views import Partition
 
 Answer = TypeVar("Answer")

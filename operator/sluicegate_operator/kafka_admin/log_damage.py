@@ -11,8 +11,8 @@ from kafka_bytes.messages.log_damage import (
     DescribeLogDamageRequest,
     DescribeLogDamageResponse,
 )
+from sluicegate_operator.kafka_admin.connecting.exchange import Exchange
 from sluicegate_operator.kafka_admin.errors import check
-from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.views import DamagedRange, DamagedReplica, LogDamage, node_or_none
 
 SINCE_PROTOCOL = 5

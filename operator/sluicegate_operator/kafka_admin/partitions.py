@@ -14,8 +14,8 @@ from kio.schema.list_partition_reassignments.v0.response import ListPartitionRea
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
+from sluicegate_operator.kafka_admin.connecting.exchange import Exchange
 from sluicegate_operator.kafka_admin.errors import check, error_name
-from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.topics import CONTROLLER_TIMEOUT
 from sluicegate_operator.kafka_admin.views import Partition, ReassignmentView, by_topic
 

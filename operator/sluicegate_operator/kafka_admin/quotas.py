@@ -13,8 +13,8 @@ from kio.schema.describe_client_quotas.v1.response import DescribeClientQuotasRe
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import f64, i8
 
+from sluicegate_operator.kafka_admin.connecting.exchange import Exchange
 from sluicegate_operator.kafka_admin.errors import KafkaApiError, check
-from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.planning.layout.connection_groups import CONNECTION_GROUP
 from sluicegate_operator.planning.layout.limits import Entity, QuotaKey, quota_words
 

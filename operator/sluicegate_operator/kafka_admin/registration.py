@@ -10,8 +10,8 @@ from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 from kio.static.primitive import i64
 
+from sluicegate_operator.kafka_admin.connecting.exchange import Exchange
 from sluicegate_operator.kafka_admin.errors import check
-from sluicegate_operator.kafka_admin.exchange import Exchange
 
 NO_METADATA = i64(-1)
 

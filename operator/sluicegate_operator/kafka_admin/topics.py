@@ -16,8 +16,8 @@ from kio.schema.metadata.v11.response import MetadataResponse, MetadataResponseT
 from kio.schema.types import TopicName
 from kio.static.primitive import i16, i32, i32Timedelta
 
+from sluicegate_operator.kafka_admin.connecting.exchange import Exchange
 from sluicegate_operator.kafka_admin.errors import check, error_name, only
-from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.views import NewTopic, PartitionView, TopicView, node_or_none
 
 CONTROLLER_TIMEOUT = i32Timedelta.parse(timedelta(seconds=4))

@@ -8,7 +8,7 @@ kopf's event handler (handlers.kopf_operator) write through `feed` to an `inform
 parses the objects, `store` indexes them, and `cache.cache` serves them and notifies its subscribers.
 
 Writes: `client` has the operator's actions, and `http.api_server` sends their requests in threads with a time limit.
-`lease` decides whether this process may write.
+`lease` decides whether this process may write. `certificates` reads and issues certificates.
 
 Invariants:
 

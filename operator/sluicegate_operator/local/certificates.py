@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
-from sluicegate_operator.engine.context import StoredSecret
+from sluicegate_operator.engine.context.context import StoredSecret
 from sluicegate_operator.fleet.local.local_data import LOOPBACK
 from sluicegate_operator.kube.certificates.tls_pair import AUTHORITIES, CERTIFICATE, KEY, CertificateError, TlsPair
 from sluicegate_operator.kube.http.errors import KubeError

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from sluicegate_operator.api import BrokerListener, KafkaUser
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.fleet.local.local import LocalFleet
 from sluicegate_operator.fleet.local.local_data import DataDir
 from sluicegate_operator.kube.certificates.tls_pair import AUTHORITIES

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.certificates.cluster_certificates import ClusterCertificates
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.external_clusters import FOLLOWERS, ExternalClusters
 from sluicegate_operator.engine.listener_certificates import ListenerCertificates
-from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.telling import report_certificates
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.base import BrokerAddress
@@ -21,7 +22,7 @@ from sluicegate_operator.local.landers import LocalLanders
 from sluicegate_operator.local.limit_changes import LimitChanges
 from sluicegate_operator.planning.certificates.cluster_ca_status import CertificatesSeen
 
-OF_BROKERS = (*FOLLOWERS, "observers")
+OF_BROKERS = (*FOLLOWERS, Queue.OBSERVERS)
 """Queues that reconcile again when brokers start or stop."""
 EXTERNAL_EVERY_S = 5.0
 CERTIFICATES_RETRY = Retry(2.0, 10.0)
@@ -62,7 +63,7 @@ class LocalClusters:
             self._context.running.add(key)
         elif not cluster.spec.paused:
             await self._fleet.apply(cluster, snapshot.listeners)
-        for queue in ("rolls", "listeners"):
+        for queue in (Queue.ROLLS, Queue.LISTENERS):
             self._context.mark(queue, key)
         pids = tuple(running.child.pid for running in self._fleet.brokers(cluster))
         if pids != self._pids.get(key):

@@ -6,9 +6,16 @@ from typing import Any
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ObserverPlugin, Resource
 from sluicegate_operator.api.models.broker_cluster import Brokers
 from sluicegate_operator.api.schema.metadata import Status
-from sluicegate_operator.engine.context import EventType, Found, QuotaMetrics, RollMetrics, StoredSecret, reference
-from sluicegate_operator.engine.shared_context import SharedContext
-from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
+from sluicegate_operator.engine.context.context import (
+    EventType,
+    Found,
+    QuotaMetrics,
+    RollMetrics,
+    StoredSecret,
+    reference,
+)
+from sluicegate_operator.engine.context.shared_context import SharedContext
+from sluicegate_operator.engine.context.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.fleet.local.local import LocalFleet
 from sluicegate_operator.kube.client.one_by_one import Refusals

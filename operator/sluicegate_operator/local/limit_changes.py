@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from sluicegate_operator.api import KafkaUser, Manifests, Resource, Topic
 from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.api.schema.metadata import Identity, Status
-from sluicegate_operator.engine.context import reference
-from sluicegate_operator.engine.snapshot import ClusterKey, LeavingTopic, LeavingUser, Snapshot
+from sluicegate_operator.engine.context.context import reference
+from sluicegate_operator.engine.context.snapshot import ClusterKey, LeavingTopic, LeavingUser, Snapshot
 from sluicegate_operator.kube.http.kinds import Kind
 
 Kept = TypeVar("Kept", bound=Resource)

@@ -5,23 +5,21 @@ that they never wait for scale, configuration and rolls.
 """
 
 import asyncio
-import os
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from sluicegate_operator.api import BrokerCluster, KafkaUser, Manifests, Resource
 from sluicegate_operator.api.kinds import KINDS
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.configs import ConfigReconciler
-from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.context.context import now
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.listeners import ListenerReconciler
 from sluicegate_operator.engine.observers import ObserverReconciler
-from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.racks import RackReconciler
 from sluicegate_operator.engine.rolls import RollReconciler
-from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.users.users import UserReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
@@ -36,16 +34,14 @@ from sluicegate_operator.local.landers import LocalLanders
 from sluicegate_operator.local.limit_changes import LimitChanges, LimitCheck
 from sluicegate_operator.local.objects import LocalObjects
 from sluicegate_operator.local.secrets import LocalSecrets
-from sluicegate_operator.local.state import ProgressLines, cluster_row, progress_of, resource_row
-from sluicegate_operator.planning.layout.cluster_layout import INTERNAL, Role
-from sluicegate_operator.planning.layout.node_certificates import server_name
+from sluicegate_operator.local.state import ProgressLines
+from sluicegate_operator.local.state_document import GoingObject, StateDocument, Work
 from sluicegate_operator.planning.observers.observers import plan_observers
 from sluicegate_operator.quotas.limit_changes import changed_limits
-from sluicegate_operator.quotas.observed import HttpPlaces, ObservedReconciler
+from sluicegate_operator.quotas.observing.observed import HttpPlaces, ObservedReconciler
 from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas
-from sluicegate_operator.quotas.reconcile import OBSERVED, STATUSES, QuotaReconciler
+from sluicegate_operator.quotas.reconcile import QuotaReconciler
 from sluicegate_operator.quotas.statuses import QuotaStatuses
-from sluicegate_operator.resources.secrets.cluster_secrets import nodes_secret_name
 
 FIRST_LOOK_S = 10.0
 """Most seconds that `apply` waits until new clusters are settled."""
@@ -56,16 +52,6 @@ DELETION_S = 60.0
 POLL_S = 0.05
 
 Reconcile = Callable[[ClusterKey], Awaitable[Again]]
-Work = tuple[str, ClusterKey]
-"""A queue's name, and a key in it."""
-
-
-@dataclass(slots=True)
-class _Going:
-    """A removed object, until the queues that it concerns have finished with it."""
-
-    resource: Resource
-    waits_for: set[Work]
 
 
 class LocalRun:
@@ -88,30 +74,30 @@ class LocalRun:
         self._context.mark = self._mark
         self._context.is_due = lambda queue, key: self._queues[queue].is_due(key)
         self._lines: defaultdict[ClusterKey, ProgressLines] = defaultdict(ProgressLines)
-        self._going: list[_Going] = []
+        self._state = StateDocument(self._objects, self._fleet, self._clusters, self._context, self._secrets)
         self._first_looks: dict[Work, asyncio.Event] = {}
         self._broken: DataDirError | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._open = True
 
-    def _make_queues(self) -> dict[str, WorkQueue[ClusterKey]]:
+    def _make_queues(self) -> dict[Queue, WorkQueue[ClusterKey]]:
         topics = TopicReconciler(self._context, patience_s=TOPIC_PATIENCE_S, deletion_s=DELETION_S)
-        work: dict[str, Reconcile] = {
-            "clusters": self._clusters.reconcile,
-            "rolls": RollReconciler(self._context, BLOCKED_TOLD_AFTER_S).reconcile,
-            "listeners": self._with_settings(ListenerReconciler(self._context).reconcile),
-            "users": self._with_settings(UserReconciler(self._context, deletion_s=DELETION_S).reconcile),
-            "racks": RackReconciler(self._context).reconcile,
-            "quotas": self._keep_quotas,
-            STATUSES: QuotaStatuses(self._context, self._quotas.governed).reconcile,
-            OBSERVED: ObservedReconciler(self._context, self._quotas.governed, self._http_places).reconcile,
-            "topics": topics.reconcile,
-            "configs": ConfigReconciler(self._context, no_node_labels).reconcile,
-            "observers": self._keep_observers,
+        work: dict[Queue, Reconcile] = {
+            Queue.CLUSTERS: self._clusters.reconcile,
+            Queue.ROLLS: RollReconciler(self._context, BLOCKED_TOLD_AFTER_S).reconcile,
+            Queue.LISTENERS: self._with_settings(ListenerReconciler(self._context).reconcile),
+            Queue.USERS: self._with_settings(UserReconciler(self._context, deletion_s=DELETION_S).reconcile),
+            Queue.RACKS: RackReconciler(self._context).reconcile,
+            Queue.QUOTAS: self._keep_quotas,
+            Queue.STATUSES: QuotaStatuses(self._context, self._quotas.governed).reconcile,
+            Queue.OBSERVED: ObservedReconciler(self._context, self._quotas.governed, self._http_places).reconcile,
+            Queue.TOPICS: topics.reconcile,
+            Queue.CONFIGS: ConfigReconciler(self._context, no_node_labels).reconcile,
+            Queue.OBSERVERS: self._keep_observers,
         }
         return {name: WorkQueue(name, self._noted(name, reconcile)) for name, reconcile in work.items()}
 
-    def _noted(self, queue: str, reconcile: Reconcile) -> Reconcile:
+    def _noted(self, queue: Queue, reconcile: Reconcile) -> Reconcile:
         async def run(key: ClusterKey) -> Again:
             try:
                 again = await reconcile(key)
@@ -135,11 +121,7 @@ class LocalRun:
     def _note_settled(self, work: Work) -> None:
         if (event := self._first_looks.get(work)) is not None:
             event.set()
-        for going in self._going:
-            going.waits_for.discard(work)
-        left = [going for going in self._going if going.waits_for]
-        if len(left) < len(self._going):
-            self._going = left
+        if self._state.settle(work):
             self.write_state()
 
     async def apply(self, manifests: Manifests, *, changed_ago_s: float = 0.0) -> None:
@@ -167,7 +149,7 @@ class LocalRun:
         new = self._clusters.chosen - self._context.running
         looks = KINDS[BrokerCluster.__name__].queues
         self._first_looks = {(queue, key): asyncio.Event() for queue in looks if queue in self._queues for key in new}
-        self._going += [_Going(resource, self._concerned(resource)) for resource in changes.gone]
+        self._state.going += [GoingObject(resource, self._concerned(resource)) for resource in changes.gone]
         for resource in (*changes.written, *changes.gone):
             for queue, key in self._concerned(resource):
                 self._queues[queue].mark(key)
@@ -206,10 +188,10 @@ class LocalRun:
         key = (resource.namespace, resource.cluster_name)
         return {(queue, key) for queue in KINDS[resource.kind].queues if queue in self._queues}
 
-    def _mark(self, queue: str, key: ClusterKey) -> None:
+    def _mark(self, queue: Queue, key: ClusterKey) -> None:
         if queue in self._queues:
             self._queues[queue].mark(key)
-        if queue == "clusters":
+        if queue == Queue.CLUSTERS:
             # Another queue has changed the progress of the cluster.
             for line in self._lines[key].news(self._context.progress.get(key) or ClusterProgress()):
                 self._say(f"{key[1]}: {line}")
@@ -218,12 +200,13 @@ class LocalRun:
     async def _await_first_looks(self) -> None:
         for (queue, key), event in self._first_looks.items():
             cluster = self._objects.snapshot(key, ()).cluster
-            if queue != "clusters" or cluster is None or cluster.spec.is_external:
+            if queue != Queue.CLUSTERS or cluster is None or cluster.spec.is_external:
                 continue
             while not event.is_set():
                 self.check()
                 await asyncio.sleep(POLL_S)
-            self._print_addresses(key[1])
+            for line in self._state.addresses(key[1], self._data.path / key[1]):
+                self._say(line)
         try:
             async with asyncio.timeout(FIRST_LOOK_S):
                 for event in self._first_looks.values():
@@ -235,8 +218,8 @@ class LocalRun:
     async def _keep_quotas(self, key: ClusterKey) -> Again:
         again = await self._quotas.reconcile(key)
         governed = self._quotas.governed.get(key)
-        if governed is not None and key in self._context.running and not self._queues["quotas"].is_due(key):
-            complete, error = not isinstance(again, Retry), governed.facts.error
+        if governed is not None and key in self._context.running and not self._queues[Queue.QUOTAS].is_due(key):
+            complete, error = not isinstance(again, Retry), governed.brokers.facts.error
             cluster = self._objects.snapshot(key, ()).cluster
             pool = await self._context.pool(cluster) if cluster is not None else None
             brokers = 0 if pool is None else len(pool.brokers)
@@ -261,58 +244,12 @@ class LocalRun:
             await self._landers.keep(key[1], brokers, plan_observers(snapshot.cluster, snapshot.observers))
         return again
 
-    def _print_addresses(self, name: str) -> None:
-        nodes = self._fleet.describe(name)
-        if not nodes:
-            return
-        self._say(f"cluster {name}, files in {self._data.path / name}")
-        for node in nodes:
-            shown = [f"{key} {at}" for key, at in node["listeners"].items() if key != INTERNAL]
-            self._say(
-                f"  {node['role']} {node['id']}, pid {node['pid']}: {', '.join(shown)}, http://{node['http']}/metrics"
-            )
-
-    def _security_told(self, key: ClusterKey) -> dict[str, str] | None:
-        """Return where commands find the certificate for the listener INTERNAL, and the name of the brokers' own."""
-        cluster = self._objects.snapshot(key, ()).cluster
-        if cluster is None or cluster.spec.cluster_ca is None:
-            return None
-        secret = self._secrets.path(key[0], nodes_secret_name(key[1]))
-        return {"secret": str(secret), "server_name": server_name(cluster, Role.BROKER)}
-
     def _processes_changed(self) -> None:
         for key in self._context.running:
-            self._queues["clusters"].mark(key)
+            self._queues[Queue.CLUSTERS].mark(key)
         self.write_state()
 
     def write_state(self) -> None:
         """Write state.json; called whenever anything changes that `status` shows."""
-        if not self._open:
-            return
-        clusters: dict[str, Any] = {}
-        external = self._clusters.external
-        for key in {*self._clusters.chosen, *self._context.running}:
-            found = self._context.progress.get(key) or ClusterProgress()
-            progress = {} if key in external else progress_of(found)
-            nodes = self._fleet.describe(key[1])
-            clusters[key[1]] = {"nodes": nodes, "resources": [], "progress": progress}
-            if (brokers := external.get(key)) is not None:
-                clusters[key[1]]["external"] = [f"{broker.host}:{broker.port}" for broker in brokers]
-            elif (told := self._security_told(key)) is not None:
-                clusters[key[1]]["security"] = told
-            if key in self._clusters.chosen and key not in external:
-                clusters[key[1]]["resources"].append(cluster_row(key[1], nodes, progress))
-        shown_by_nodes = self._clusters.chosen - external.keys()
-        for resource in self._objects.resources:
-            if resource.kind != "BrokerCluster" or (resource.namespace, resource.name) not in shown_by_nodes:
-                _rows(clusters, resource).append(resource_row(resource))
-        for going in self._going:
-            row = {"kind": going.resource.kind, "name": going.resource.name}
-            _rows(clusters, going.resource).append({**row, "ready": False, "message": "it is being deleted"})
-        self._data.write_state({"pid": os.getpid(), "clusters": clusters, "last_change": self._limits.last})
-
-
-def _rows(clusters: dict[str, Any], resource: Resource) -> list[dict[str, Any]]:
-    nobody: dict[str, Any] = {"nodes": [], "resources": [], "progress": {}}
-    rows: list[dict[str, Any]] = clusters.setdefault(resource.cluster_name, nobody)["resources"]
-    return rows
+        if self._open:
+            self._data.write_state(self._state.document(self._limits.last))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sluicegate_operator.engine.context import StoredSecret
+from sluicegate_operator.engine.context.context import StoredSecret
 from sluicegate_operator.fleet.local.local_data import DataDirError
 
 _WRITTEN = ".written.json"

@@ -6,7 +6,7 @@ from typing import Any
 
 from sluicegate_operator.api import ConnectionQuota, Resource
 from sluicegate_operator.api.kinds import KINDS
-from sluicegate_operator.engine.progress import ClusterProgress
+from sluicegate_operator.engine.context.progress import ClusterProgress
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.planning.rolls.roll import Restart, RollStep, WaitForNodes
 from sluicegate_operator.planning.rolls.scale import ScaleReason

@@ -18,7 +18,8 @@ Invariants:
 - Refusals become part of the plan's outcome, so that the status reports them.
 
 Folders: `layout` defines what a cluster consists of, `registrations` and `rolls` plan changes of its brokers,
-`clusters` and `external` derive its status. `listeners`, `observers`, `topics` and `pipelines` plan one kind of
-resource each, and `status` has the conditions that all kinds share. The tests are in
-tests/unit/sluicegate_operator/planning. The import contracts in pyproject.toml check that the package stays pure.
+`clusters` and `external` derive its status. `listeners`, `observers`, `topics`, `users` and `pipelines` plan one kind
+of resource each, `certificates` the authority of a cluster and its renewal, and `status` has the conditions that all
+kinds share. The tests are in tests/unit/sluicegate_operator/planning. The import contracts in pyproject.toml check that
+the package stays pure.
 """

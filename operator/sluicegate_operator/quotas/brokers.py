@@ -28,9 +28,9 @@ from sluicegate_operator.planning.layout.limits import (
     missing,
     missing_words,
 )
-from sluicegate_operator.quotas.held_limits import differing, hold
-from sluicegate_operator.quotas.ledger import LimitLedger
 from sluicegate_operator.quotas.model import Limits, TargetKey, config_limits, while_open
+from sluicegate_operator.quotas.observing.held_limits import differing, hold
+from sluicegate_operator.quotas.state.ledger import LimitLedger
 
 FIRST_PAUSE_S = 0.005
 LONGEST_PAUSE_S = 0.1

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.broker_cluster_status import LIMITS_SET_MAX
-from sluicegate_operator.engine.context import ReconcileContext
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.api.models.parts.broker_cluster_status import LIMITS_SET_MAX
+from sluicegate_operator.engine.context.context import ReconcileContext
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.pods.by_cluster import ByCluster
@@ -26,7 +26,6 @@ from sluicegate_operator.quotas.brokers import (
     WantedLimits,
     enforce,
 )
-from sluicegate_operator.quotas.ledger import LimitLedger
 from sluicegate_operator.quotas.shared_limits import (
     Mine,
     Overrides,
@@ -37,6 +36,7 @@ from sluicegate_operator.quotas.shared_limits import (
     those_of,
     those_with,
 )
+from sluicegate_operator.quotas.state.ledger import LimitLedger
 
 LIMITS_SET = "limitsSet"
 """The field of the status that remembers the limits."""

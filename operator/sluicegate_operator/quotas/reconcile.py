@@ -15,9 +15,10 @@ from typing import Protocol
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.connection_quota import AFTER_ALL, ConnectionQuota
-from sluicegate_operator.engine.context import QuotaContext
-from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
+from sluicegate_operator.api.queues import Queue
+from sluicegate_operator.engine.context.context import QuotaContext
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, serving_brokers
 from sluicegate_operator.kube.client.one_by_one import Refusals
@@ -29,7 +30,8 @@ from sluicegate_operator.planning.listeners.exposure import hiding_of_all
 from sluicegate_operator.quotas.brokers import EnforcementResult, EnforcementState, WantedLimits, enforce
 from sluicegate_operator.quotas.external import ExternalLimits
 from sluicegate_operator.quotas.plan import Scope
-from sluicegate_operator.quotas.state import ClusterFacts, GovernedQuotas
+from sluicegate_operator.quotas.state.known import ClusterFacts, PassTimes
+from sluicegate_operator.quotas.state.state import GovernedQuotas
 
 log = logging.getLogger(__name__)
 
@@ -40,10 +42,6 @@ STARTING_S = 30.0
 
 It ends earlier if all brokers of the cluster are ready.
 """
-STATUSES = "statuses"
-"""The queue of quotas.statuses."""
-OBSERVED = "observed"
-"""The queue of quotas.observed."""
 KAFKAS_STRATEGY = "windowed"
 _END = object()
 
@@ -92,10 +90,10 @@ class QuotaReconciler:
             return unless_refused(refusals, None)
         progress = ClusterProgress() if cluster is None else context.progress.of(cluster)
         governed = self.governed.setdefault(
-            key, GovernedQuotas(starts_until_s=asyncio.get_running_loop().time() + STARTING_S)
+            key, GovernedQuotas(times=PassTimes(starts_until_s=asyncio.get_running_loop().time() + STARTING_S))
         )
         await self._plan(key, governed, snapshot)
-        context.figures.note_quotas(key, governed.states)
+        context.figures.note_quotas(key, governed.statuses.states)
         governed.paused = cluster is not None and cluster.spec.paused
         if cluster is None:
             governed.forget_brokers()
@@ -129,9 +127,9 @@ class QuotaReconciler:
             f"the pods that ConnectionQuota {name} selects are not known yet" for name in governed.without_pods[:1]
         ]
         held = "; ".join([*(str(item) for item in unreadable), *unknown])
-        if loop.time() >= governed.resync_at_s:
-            governed.ledger.read_all()
-            governed.resync_at_s = loop.time() + self._context.resync_s(cluster)
+        if loop.time() >= governed.times.resync_at_s:
+            governed.brokers.ledger.read_all()
+            governed.times = replace(governed.times, resync_at_s=loop.time() + self._context.resync_s(cluster))
         pool = await self._context.pool(cluster)
         result = None if pool is None else await self._enforce(cluster, pool, governed, hold=bool(unreadable))
         if result is not None and result.drift:
@@ -139,9 +137,9 @@ class QuotaReconciler:
         unreachable = self._note_silences(pool, governed, result)
         if progress.unreachable.keys() != unreachable.keys():
             progress.unreachable = unreachable
-            self._context.mark("clusters", key)
+            self._context.mark(Queue.CLUSTERS, key)
         expected = _expected(cluster, snapshot, pool)
-        governed.facts = ClusterFacts(
+        facts = ClusterFacts(
             expected,
             frozenset(unreachable),
             hiding_of_all(cluster_listeners(cluster, snapshot.listeners)),
@@ -150,28 +148,30 @@ class QuotaReconciler:
             strategy=_strategy(cluster),
             error=_why(result) or held,
         )
+        governed.brokers = replace(governed.brokers, facts=facts)
         if _all_ready(expected, pool):
-            governed.starts_until_s = 0.0
+            governed.times = replace(governed.times, starts_until_s=0.0)
         await self._queue_statuses(key, governed, result)
         if governed.observing or (governed.enforces and not cluster.spec.is_external):
-            self._context.mark(OBSERVED, key)
+            self._context.mark(Queue.OBSERVED, key)
         if not self._is_complete(governed, result, held=bool(held)):
             return LAGGING_RETRY
-        next_look_s = min(governed.resync_at_s, governed.ledger.doubts.next_look_s(governed.ledger.silent))
+        ledger = governed.brokers.ledger
+        next_look_s = min(governed.times.resync_at_s, ledger.doubts.next_look_s(ledger.silent))
         return min(max(0.0, next_look_s - loop.time()), _until_next_end_s(governed))
 
     async def _queue_statuses(
         self, key: ClusterKey, governed: GovernedQuotas, result: EnforcementResult | None = None
     ) -> None:
         """Queue the quotas whose statuses differ."""
-        starting = not governed.paused and asyncio.get_running_loop().time() < governed.starts_until_s
+        starting = not governed.paused and asyncio.get_running_loop().time() < governed.times.starts_until_s
         unseen = "" if self._pods is None else self._pods.unseen
-        governed.facts = replace(governed.facts, pods_unseen=unseen)
+        governed.brokers = replace(governed.brokers, facts=replace(governed.brokers.facts, pods_unseen=unseen))
         sent = frozenset(key for action in result.changes for key in action.keys) if result is not None else frozenset()
         moment = _wall_time(result)
         await self._in_turns(governed.assess(self._context.first_seen, moment, sent=sent, starting=starting))
-        if governed.waiting:
-            self._context.mark(STATUSES, key)
+        if governed.statuses.waiting:
+            self._context.mark(Queue.STATUSES, key)
 
     def _is_complete(self, governed: GovernedQuotas, result: EnforcementResult | None, *, held: bool) -> bool:
         """Return whether all expected brokers enforce all limits.
@@ -181,7 +181,7 @@ class QuotaReconciler:
         if held:
             return result is not None and result.is_complete
         states = {} if result is None else {broker.broker_id: broker.state for broker in result.brokers}
-        done = all(states.get(broker_id) is EnforcementState.ENFORCED for broker_id in governed.facts.expected)
+        done = all(states.get(broker_id) is EnforcementState.ENFORCED for broker_id in governed.brokers.facts.expected)
         return done and result is not None and not governed.closed_somewhere
 
     async def _enforce(
@@ -198,12 +198,12 @@ class QuotaReconciler:
             held_groups=frozenset(group_name(key[0], name) for name in governed.without_pods),
             closing=plan.closing,
             looks_at_listeners=governed.closed_somewhere,
-            gives_way=lambda: self._context.is_due("quotas", key),
+            gives_way=lambda: self._context.is_due(Queue.QUOTAS, key),
         )
         if cluster.spec.is_external:
-            result = await self._external.enforce(cluster, pool, wanted, governed.ledger)
+            result = await self._external.enforce(cluster, pool, wanted, governed.brokers.ledger)
         else:
-            result = await enforce(pool, wanted, governed.ledger)
+            result = await enforce(pool, wanted, governed.brokers.ledger)
         governed.unsent -= changed
         return result
 
@@ -225,12 +225,13 @@ class QuotaReconciler:
         up = {broker.broker_id for broker in pool.brokers if broker.up} if pool is not None else set()
         found = result.brokers if result is not None else ()
         silent = {b.broker_id: b.detail for b in found if b.state is EnforcementState.UNREACHABLE}
-        for broker_id in governed.ledger.brokers.keys() - ({b.broker_id for b in found} - (silent.keys() - up)):
+        for broker_id in governed.brokers.ledger.brokers.keys() - ({b.broker_id for b in found} - (silent.keys() - up)):
             # It was not expected to answer (no address, or its pod is not ready): its earlier answers are from before a
             # restart.
-            governed.ledger.forget(broker_id)
-        governed.silences = governed.silences.after({b: why for b, why in silent.items() if b in up}, now_s)
-        return governed.silences.unreachable(now_s)
+            governed.brokers.ledger.forget(broker_id)
+        silences = governed.brokers.silences.after({b: why for b, why in silent.items() if b in up}, now_s)
+        governed.brokers = replace(governed.brokers, silences=silences)
+        return silences.unreachable(now_s)
 
     async def _in_turns(self, work: Iterator[object]) -> None:
         """Do the work in steps, and let other tasks run after each step.

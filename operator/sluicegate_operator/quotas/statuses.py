@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota, ConnectionQuotaStatus
 from sluicegate_operator.api.schema.metadata import Condition
-from sluicegate_operator.engine.context import STATUS_WRITERS_MAX, QuotaContext, now
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.context import STATUS_WRITERS_MAX, QuotaContext, now
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.quotas.model import QuotaOutcome
-from sluicegate_operator.quotas.state import GovernedQuotas, KnownQuota
+from sluicegate_operator.quotas.state.known import KnownQuota
+from sluicegate_operator.quotas.state.state import GovernedQuotas
 from sluicegate_operator.quotas.status import WAITING
 
 log = logging.getLogger(__name__)
@@ -54,24 +55,25 @@ class QuotaStatuses:
         if governed is None:
             return None
         _queue_refused(governed)
-        if not governed.waiting:
+        if not governed.statuses.waiting:
             return _next_try_s(governed)
         tried = _Tried()
-        writers = (self._write_waiting(governed, tried) for _ in range(min(len(governed.waiting), STATUS_WRITERS_MAX)))
+        count = min(len(governed.statuses.waiting), STATUS_WRITERS_MAX)
+        writers = (self._write_waiting(governed, tried) for _ in range(count))
         failed = [ended for ended in await asyncio.gather(*writers, return_exceptions=True) if ended is not None]
-        while tried.events and not governed.waiting:
+        while tried.events and not governed.statuses.waiting:
             quota, message = tried.events.pop()
             await self._context.post(quota, "Normal", "Enforced", message)
         for name in tried.again:
-            governed.waiting.add(name, LAST)
+            governed.statuses.waiting.add(name, LAST)
         if failed:
             raise failed[0]
         tried.refusals.raise_first()
-        return 0.0 if governed.waiting else _next_try_s(governed)
+        return 0.0 if governed.statuses.waiting else _next_try_s(governed)
 
     async def _write_waiting(self, governed: GovernedQuotas, tried: "_Tried") -> None:
         number = 0
-        while len(tried.again) < REFUSALS_MAX and (name := governed.waiting.take()) is not None:
+        while len(tried.again) < REFUSALS_MAX and (name := governed.statuses.waiting.take()) is not None:
             if name in tried.again:
                 continue
             number += 1
@@ -99,7 +101,7 @@ class QuotaStatuses:
             finally:
                 known.is_being_written = False
                 if known.written is not known.assessment and name not in tried.again:
-                    governed.waiting.add(name, FIRST)
+                    governed.statuses.waiting.add(name, FIRST)
             governed.note_written(quota, written)
             await self._post_events(known, quota, status, tried.events)
 
@@ -115,7 +117,7 @@ class QuotaStatuses:
             tried.again.add(quota.name)
             tried.refusals.keep(error)
             return
-        governed.refused[quota.name] = asyncio.get_running_loop().time() + REFUSED_AGAIN_S
+        governed.statuses.refused[quota.name] = asyncio.get_running_loop().time() + REFUSED_AGAIN_S
         if error.status != 404 and self._context.is_news(str(error), "status", quota.metadata.uid):
             log.warning("the API server refused the status of ConnectionQuota %s: %s", quota.name, error)
 
@@ -152,17 +154,17 @@ class _Tried:
 def _queue_refused(governed: GovernedQuotas) -> None:
     """Queue the quotas whose refused status is to be tried again now: a policy or a CRD may have changed."""
     now_s = asyncio.get_running_loop().time()
-    for name in [name for name, at_s in governed.refused.items() if at_s <= now_s]:
-        del governed.refused[name]
+    for name in [name for name, at_s in governed.statuses.refused.items() if at_s <= now_s]:
+        del governed.statuses.refused[name]
         if (known := governed.quotas.get(name)) is not None:
             known.written = None
-            governed.waiting.add(name, LAST)
+            governed.statuses.waiting.add(name, LAST)
 
 
 def _next_try_s(governed: GovernedQuotas) -> float | None:
     """Seconds until a refused status is tried again; None if there is none."""
     now_s = asyncio.get_running_loop().time()
-    return max(0.0, min(governed.refused.values()) - now_s) if governed.refused else None
+    return max(0.0, min(governed.statuses.refused.values()) - now_s) if governed.statuses.refused else None
 
 
 def _is_news(known: KnownQuota, before: Condition | None) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.resources.labels import MANAGER, selector
-from sluicegate_operator.resources.statefulset import BROKER, node_set_metadata
+from sluicegate_operator.resources.nodes.statefulset import BROKER, node_set_metadata
 
 
 @dataclass(frozen=True, slots=True)

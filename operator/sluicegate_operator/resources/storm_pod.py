@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sluicegate_operator.resources.labels import MANAGED_BY_LABEL
-from sluicegate_operator.resources.statefulset import USER_ID
+from sluicegate_operator.resources.nodes.statefulset import USER_ID
 
 NAME = "sluicegate-storm"
 STORM_LABELS = {"app.kubernetes.io/name": NAME, MANAGED_BY_LABEL: "sluicegate"}

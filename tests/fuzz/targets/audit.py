@@ -22,7 +22,7 @@ from audit_pipeline.spool.targets import FolderTarget
 from broker_runtime.storage.disk.filesystem import read_file
 from tests.fuzz.target import Target
 from tests.support.audit.audit import AuditBench
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 
 _AUDIT = Path("/audit")
 _SEGMENT = "segment.parquet"

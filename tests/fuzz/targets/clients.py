@@ -13,9 +13,9 @@ from kafka_bytes.push import layouts, messages
 from sluicegate_consumer.errors import ProtocolError
 from sluicegate_consumer.wire import fetch, kafka, push
 from sluicegate_consumer.wire import sasl as consumer_sasl
+from sluicegate_operator.kafka_admin.connecting.frames import FrameSplitter, decode_reply
+from sluicegate_operator.kafka_admin.connecting.reading import MalformedError
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
-from sluicegate_operator.kafka_admin.frames import FrameSplitter, decode_reply
-from sluicegate_operator.kafka_admin.reading import MalformedError
 from tests.fuzz.target import Cut, Target
 from tests.support.requests.random_answers import random_answer
 

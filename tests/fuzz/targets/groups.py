@@ -12,7 +12,7 @@ from broker_runtime.groups.consumer.embedded import (
     subscription_version,
     write_assignment,
 )
-from broker_runtime.groups.push.subscription import parse_topic_count
+from broker_runtime.groups.push.state.subscription import parse_topic_count
 from broker_runtime.groups.record_codec import DamagedRecordError, decode, encode
 from broker_runtime.slicing.steps import at_once
 from kafka_bytes.errors import FormatError

@@ -9,7 +9,7 @@ from broker_runtime.http_listener import parse_request, wanted_wait_s
 from broker_runtime.network.connection.client_machine import ClientMachine
 from broker_runtime.network.settings import ClientLimits
 from broker_runtime.network.sockets.proxy_header import ProxyHeader, ProxyHeaderError, is_bare_header
-from broker_runtime.replication.fetch_messages import read_answer
+from broker_runtime.replication.following.fetch_messages import read_answer
 from broker_runtime.security.principal import Principal
 from broker_runtime.wire.envelope import (
     Envelope,

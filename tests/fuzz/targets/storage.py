@@ -18,8 +18,8 @@ from broker_runtime.storage.records.producers import ProducerStates, StoredBatch
 from kafka_bytes.batches import ProducerStamp
 from kafka_bytes.checksum import crc32c
 from tests.fuzz.target import Cut, Target
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.logs.logs import LOG_DIR, RETENTION_AT_EACH_TICK, LogHouse, values_of
 
 _CONFIG = TopicConfig(segment_bytes=400, index_interval_bytes=60, file_delete_delay_ms=0)

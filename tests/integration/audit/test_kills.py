@@ -28,7 +28,7 @@ from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.check import check
 from tests.support.logs.packed_batches import timed
 from tests.support.processes.broker_process import ROOT, BrokerProcess
-from tests.support.processes.wire_client import WireClient, request_frame
+from tests.support.processes.clients.wire_client import WireClient, request_frame
 
 ROUNDS = int(os.environ.get("SLUICEGATE_AUDIT_ROUNDS", "4"))
 SEED = int(os.environ.get("SLUICEGATE_AUDIT_SEED", "9"))

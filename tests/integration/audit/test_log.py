@@ -15,9 +15,9 @@ from audit_pipeline.reading.query import Events
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.check import check
 from tests.support.logs.packed_batches import timed
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import ROOT, BrokerProcess
-from tests.support.processes.wire_client import ConnectionEnded, WireClient
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.clients.wire_client import ConnectionEnded, WireClient
 
 
 @pytest.fixture
@@ -87,6 +87,7 @@ def test_what_clients_did_is_in_the_segments_once(
 
     produced = "SELECT count(*), count(DISTINCT seq), sum(records), sum(bytes) > 9000, min(base_offset) FROM partition "
     assert one(produced + "WHERE api_key = 0") == (90, 90, 90, True, 0)
+    assert one("SELECT sum(records) FROM partition WHERE api_key = 1") == (90,)
     assert one("SELECT sum(bytes) FROM partition WHERE api_key = 1") == one(
         "SELECT sum(bytes) FROM partition WHERE api_key = 0"
     )

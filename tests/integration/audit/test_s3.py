@@ -17,7 +17,7 @@ from audit_pipeline.upkeep.compact import compact
 from audit_pipeline.upkeep.retention import RetentionLimits, expire
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit.audit import AuditBench
-from tests.support.processes.broker_admin import until
+from tests.support.processes.clients.broker_admin import until
 from tests.support.processes.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
 pytestmark = pytest.mark.full

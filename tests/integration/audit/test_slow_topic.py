@@ -16,9 +16,9 @@ from audit_pipeline.spool.listing import segment_paths
 from audit_pipeline.spool.stored_segment import footer_at
 from audit_pipeline.spool.targets import FolderTarget
 from tests.support.audit.audit_weeks.week import Week, write_week
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import ROOT, BrokerProcess
-from tests.support.processes.slow_proxy import SlowProxy
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.proxies.slow_proxy import SlowProxy
 
 WEEK = Week(
     days=1, clusters=1, brokers=1, events=4_500, segments=1, hours=1, storm=0, topics=2, principals=4, spoils=()

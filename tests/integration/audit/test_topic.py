@@ -17,8 +17,8 @@ from audit_pipeline.contract import contract
 from audit_pipeline.ingest.land import land
 from audit_pipeline.reading.query import Events
 from audit_pipeline.spool.targets import FolderTarget
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import ROOT, BrokerProcess
+from tests.support.processes.clients.broker_admin import until
 
 PARTITIONS = 2
 REQUESTS = 3000

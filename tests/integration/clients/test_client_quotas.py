@@ -11,7 +11,7 @@ from kafka import KafkaProducer
 
 from tests.integration.differential.scripts.batches import Batch
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.wire_client import WireClient
 
 WINDOWS = {"quota.window.num": "2", "controller.quota.window.num": "10"}
 TOPIC, FETCHED, CONSUMED = "quotas", "fetched", "consumed"

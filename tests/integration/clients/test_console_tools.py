@@ -13,7 +13,7 @@ from tests.support.obtain.java import java
 from tests.support.obtain.kafka_libs import kafka_libs
 from tests.support.processes.apache_kafka import LOG4J
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import ConnectionEnded, WireClient
+from tests.support.processes.clients.wire_client import ConnectionEnded, WireClient
 
 pytestmark = pytest.mark.full
 

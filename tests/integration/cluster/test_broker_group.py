@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.processes.broker_admin import effective_config, set_default_config, until
 from tests.support.processes.broker_process import BrokerGroup
+from tests.support.processes.clients.broker_admin import effective_config, set_default_config, until
 
 RATE = "max.connection.creation.rate"
 LISTENER_RATE = f"listener.name.external.{RATE}"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
-from tests.support.processes.wire_client import ConnectionEnded, WireClient
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.clients.wire_client import ConnectionEnded, WireClient
 
 SESSION_S = 3.0
 QUICK = {

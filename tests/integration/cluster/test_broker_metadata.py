@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from sluicegate_operator.cli.fleets import brokers as command
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.wire_client import WireClient
 
 BROKER_METADATA = 30_000
 WAIT_S = 20.0

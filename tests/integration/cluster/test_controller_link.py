@@ -2,8 +2,8 @@
 
 import asyncio
 
-from broker_runtime.cluster.link import ControllerClient
-from broker_runtime.cluster.socket_link import SocketLink
+from broker_runtime.cluster.links.link import ControllerClient
+from broker_runtime.cluster.links.socket_link import SocketLink
 from broker_runtime.config import ServerAddress
 from broker_runtime.errors import ErrorCode
 from broker_runtime.network.connection.client_connection import ClientConnector

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from tests.support.processes.broker_admin import set_default_config, until
 from tests.support.processes.broker_process import ROOT, BrokerProcess
+from tests.support.processes.clients.broker_admin import set_default_config, until
 
 PACKAGE = ROOT / "examples" / "observer-plugin"
 INSTALLED = ROOT / ".observer-plugin"

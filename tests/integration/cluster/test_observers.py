@@ -11,9 +11,9 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
-from tests.support.processes.broker_admin import set_default_config, until
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.broker_admin import set_default_config, until
+from tests.support.processes.clients.wire_client import WireClient
 
 PLUGINS = "tests.support.requests.plugin_observers"
 NAMES = "observer.class.names"

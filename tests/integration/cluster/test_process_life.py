@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
-from tests.support.processes.broker_admin import effective_config, set_default_config, set_ip_rates, until
 from tests.support.processes.broker_process import ROOT, BrokerProcess
+from tests.support.processes.clients.broker_admin import effective_config, set_default_config, set_ip_rates, until
 
 RATE = "max.connection.creation.rate"
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tests.support.processes.broker_admin import effective_config, until
 from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.clients.broker_admin import effective_config, until
 
 FILE, TIMEOUT = "sluicegate.broker.rack.file", "sluicegate.broker.rack.timeout.ms"
 WAITING = "waiting up to"

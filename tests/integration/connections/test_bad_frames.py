@@ -13,7 +13,7 @@ from broker_runtime.errors import ProtocolError
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
-from tests.support.processes.socket_bench import BENCHES, PING, Bench, bench_on, echo
+from tests.support.processes.clients.socket_bench import BENCHES, PING, Bench, bench_on, echo
 
 LISTENER = {"listener": "EXTERNAL"}
 

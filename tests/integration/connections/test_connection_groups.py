@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.support.processes.broker_admin import set_ip_rates, until
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import ConnectionEnded, Plain, WireClient
+from tests.support.processes.clients.broker_admin import set_ip_rates, until
+from tests.support.processes.clients.wire_client import ConnectionEnded, Plain, WireClient
 
 GROUP, RATE, MAX, MEMBER = "connection-group", "connection_creation_rate", "max_connections", "member"
 INGEST, WATCHED = "shop/ingest", "shop/watched"

@@ -15,7 +15,7 @@ from broker_runtime.network.connection.connection import Connection
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import NO_REPLY, FileRegion, PendingReply, Reply
-from tests.support.processes.socket_bench import BENCHES, PING, Bench, bench_on, echo
+from tests.support.processes.clients.socket_bench import BENCHES, PING, Bench, bench_on, echo
 
 
 @pytest.fixture(params=BENCHES)

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
-from broker_runtime.network.quotas.connection_group import AddressGroupLimits
-from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettings
-from tests.support.processes.socket_bench import Bench, bench_on
+from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
+from broker_runtime.network.settings import IpAction, LimitReference, NetworkLimits, QuotaSettings
+from tests.support.processes.clients.socket_bench import Bench, bench_on
 
 ACCEPTED, LIMITED, REFUSED, CLOSED = NoticeKind
 SHORT = QuotaSettings(quota_window_num=2)
@@ -59,6 +59,10 @@ def test_the_notice_of_a_waiting_connection_names_the_limit(bench: Bench, limits
     bench.run_until(lambda: any(notice.kind is LIMITED for notice in told))
     waiting = next(notice for notice in told if notice.kind is LIMITED)
     assert waiting.limit == limit
+    assert waiting.held_by == LimitReference(limit, 1)
+    assert waiting.listener_rate == (1 if limit.endswith("rate") else None)
+    assert all(notice.held_by is None for notice in told if notice.kind is ACCEPTED)
+    assert {notice.listener_rate for notice in told if notice.kind is ACCEPTED} == {waiting.listener_rate}
     assert waiting.connection_id is None
     if limit.endswith("rate"):
         assert waiting.delay_s is not None
@@ -85,6 +89,7 @@ def test_the_notice_of_a_rejected_connection_names_the_limit(bench: Bench, limit
     bench.run_until(lambda: any(notice.kind is REFUSED for notice in told))
     refused = next(notice for notice in told if notice.kind is REFUSED)
     assert refused.limit == limit
+    assert refused.held_by == LimitReference(limit, 1)
     assert (refused.delay_s is not None) == (limit.endswith("rate.per.ip") and limits.ip_action is IpAction.DELAY)
 
 

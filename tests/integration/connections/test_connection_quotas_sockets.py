@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker_runtime.network.quotas.connection_group import AddressGroupLimits
+from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
 from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettings, Strategy
 from broker_runtime.network.sockets.listening import ListenerBindError
-from tests.support.processes.socket_bench import BENCHES, PING, Bench, bench_on
+from tests.support.processes.clients.socket_bench import BENCHES, PING, Bench, bench_on
 
 LATE_S = 3.0
 """Events due within a window of a second have happened by then."""

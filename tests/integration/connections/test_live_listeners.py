@@ -9,11 +9,11 @@ from confluent_kafka.admin import AdminClient
 
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
-from tests.support.processes.acknowledged import AcknowledgedWorkload, create_topic
-from tests.support.processes.broker_admin import ask, effective_config, set_default_config, until
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess, is_listening
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload, create_topic
+from tests.support.processes.clients.broker_admin import ask, effective_config, set_default_config, until
 from tests.support.processes.ports import free_port
-from tests.support.processes.slow_proxy import SlowProxy
+from tests.support.processes.proxies.slow_proxy import SlowProxy
 from tests.support.requests.proxy_headers import header
 
 RATE = "max.connection.creation.rate"

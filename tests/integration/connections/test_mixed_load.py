@@ -18,8 +18,8 @@ import pytest
 
 from kafka_bytes.batches import encode_batch
 from tests.support.processes.broker_process import ROOT, BrokerGroup, BrokerProcess
-from tests.support.processes.mixed_load import WATCHED, Load
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.mixed_load import WATCHED, Load
+from tests.support.processes.clients.wire_client import WireClient
 
 FULL = os.environ.get("SLUICEGATE_MIXED_LOAD") == "full"
 PARTITIONS = 2_000 if FULL else 1_000
@@ -58,7 +58,7 @@ It skips frozen objects, so numerous kinds of objects must not need it.
 @contextmanager
 def mixed_load(port: int, load: Load) -> Iterator[dict[str, int]]:
     """Run the load. The block begins when all clients are connected; after it, the result has their counts."""
-    command = [sys.executable, "-m", "tests.support.processes.mixed_load", str(port), json.dumps(asdict(load))]
+    command = [sys.executable, "-m", "tests.support.processes.clients.mixed_load", str(port), json.dumps(asdict(load))]
     seen: dict[str, int] = {}
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None

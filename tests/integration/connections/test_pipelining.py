@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import WireClient, request_frame
+from tests.support.processes.clients.wire_client import WireClient, request_frame
 
 PIPELINING_CLIENTS = 40
 REQUESTS_AT_ONCE = 2_000

@@ -8,7 +8,7 @@ import pytest
 
 from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
-from tests.support.processes.socket_bench import BENCHES, PATIENCE_S, PING, Bench, bench_on
+from tests.support.processes.clients.socket_bench import BENCHES, PATIENCE_S, PING, Bench, bench_on
 from tests.support.requests.proxy_headers import header, local_header, tlv
 
 BALANCER = (ip_network("127.0.0.1"),)

@@ -15,7 +15,7 @@ from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.planning.layout.connection_groups import number_of_pod
 from sluicegate_operator.quotas.brokers import EnforcementResult, WantedLimits, enforce
-from sluicegate_operator.quotas.ledger import LimitLedger
+from sluicegate_operator.quotas.state.ledger import LimitLedger
 from tests.support.manifests.bad_manifests import cluster, listener, quota
 from tests.support.manifests.quota_manifests import of_pods
 from tests.support.oracles.limits_model import group_of, listed

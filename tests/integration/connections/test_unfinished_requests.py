@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from broker_runtime.network.settings import NetworkLimits
-from tests.support.processes.socket_bench import BENCHES, Bench, bench_on
+from tests.support.processes.clients.socket_bench import BENCHES, Bench, bench_on
 
 KB, MB = 1_000, 1_000_000
 LIMITS = NetworkLimits(max_buffered_bytes=40 * MB, max_request_bytes=10 * MB)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tests.support.processes.wire_client import Plain
+from tests.support.processes.clients.wire_client import Plain
 
 ABSENT = "(absent)"
 ENTRY = "(an entry)"

@@ -12,7 +12,7 @@ from tests.integration.differential.play import Sequence as Script
 from tests.integration.differential.scripts import access, connections, static_limits
 from tests.support.processes.apache_kafka import ApacheKafka
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import Plain
+from tests.support.processes.clients.wire_client import Plain
 
 PROPERTIES: Mapping[str, str] = {
     "num.partitions": "2",

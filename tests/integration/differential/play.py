@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tests.support.processes.apache_kafka import ApacheKafka
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import CLIENT_ID, CLOSED, ConnectionEnded, Plain, WireClient, trimmed
+from tests.support.processes.clients.wire_client import CLIENT_ID, CLOSED, ConnectionEnded, Plain, WireClient, trimmed
 
 Node = ApacheKafka | BrokerProcess
 PATIENCE_S = 60.0

@@ -8,18 +8,16 @@ from tests.integration.differential.scripts import (
     client_quotas,
     configs,
     connections,
-    consumer_groups,
     features,
     frames,
-    group_views,
     named_resources,
-    offsets,
     partitions,
     records,
     static_limits,
     throttling,
     topics,
 )
+from tests.integration.differential.scripts.groups import consumer_groups, group_views, offsets
 
 SEQUENCES: Mapping[str, Sequence] = {
     "api versions": frames.api_versions,

@@ -5,7 +5,7 @@ others, after those or together with them.
 """
 
 from tests.integration.differential.play import Play
-from tests.support.processes.wire_client import Plain
+from tests.support.processes.clients.wire_client import Plain
 
 TOPIC, BROKER = 2, 4
 SET = 0

@@ -10,7 +10,7 @@ import pytest
 from tests.integration.differential.conftest import Pair
 from tests.support.processes.apache_kafka import ApacheKafka
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import CLOSED, ConnectionEnded, WireClient
+from tests.support.processes.clients.wire_client import CLOSED, ConnectionEnded, WireClient
 
 pytestmark = pytest.mark.full
 

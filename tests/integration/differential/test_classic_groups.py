@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.differential.comparing import Difference
 from tests.integration.differential.conftest import Pair, running
-from tests.integration.differential.scripts.classic_groups import PROPERTIES, SEQUENCES, ready
+from tests.integration.differential.scripts.groups.classic_groups import PROPERTIES, SEQUENCES, ready
 from tests.integration.differential.test_differences import compare, play
 from tests.integration.differential.wanted import unexplained
 

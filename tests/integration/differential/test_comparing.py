@@ -5,7 +5,7 @@ import pytest
 from tests.integration.differential import wanted
 from tests.integration.differential.comparing import ABSENT, ENTRY, Difference, Near, differences
 from tests.integration.differential.wanted import Wanted, outdated, unexplained
-from tests.support.processes.wire_client import Plain
+from tests.support.processes.clients.wire_client import Plain
 
 SEQUENCE = "a sequence"
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.differential.conftest import Pair, running
 from tests.integration.differential.script import OF_CONSUMER_GROUPS
-from tests.integration.differential.scripts.consumer_groups import PROPERTIES
+from tests.integration.differential.scripts.groups.consumer_groups import PROPERTIES
 from tests.integration.differential.test_differences import compare
 
 pytestmark = pytest.mark.full

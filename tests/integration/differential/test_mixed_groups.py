@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.differential.conftest import Pair, running
-from tests.integration.differential.scripts.mixed_groups import (
+from tests.integration.differential.scripts.groups.mixed_groups import (
     OF_MIXED_GROUPS,
     PROPERTIES_BY_POLICY,
     WITH_POLICY,

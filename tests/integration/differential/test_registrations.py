@@ -16,7 +16,7 @@ from tests.integration.differential.scripts.topics import NODE, STRANGER, TIMEOU
 from tests.integration.differential.settling import settle
 from tests.support.processes.apache_kafka import CONTROLLER_LISTENER, ApacheKafka
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import Plain, WireClient
+from tests.support.processes.clients.wire_client import Plain, WireClient
 
 pytestmark = pytest.mark.full
 

@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.groups.group_member import CLIENTS, GroupMember
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.clients.broker_admin import until
 
 PARTITIONS = 4
 ALL = list(range(PARTITIONS))

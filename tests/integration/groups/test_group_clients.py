@@ -20,9 +20,9 @@ from tests.support.groups.groups_at_work import (
     wait_until_read,
 )
 from tests.support.obtain.go_group_member import MEMBER
-from tests.support.processes.acknowledged import Partitions, create_topic
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
+from tests.support.processes.clients.acknowledged import Partitions, create_topic
+from tests.support.processes.clients.broker_admin import until
 
 pytestmark = pytest.mark.full
 

@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup
+from tests.support.processes.clients.broker_admin import until
 
 TOPIC, GROUP = "orders", 'billing "north"'
 PARTITIONS, RECORDS, COMMITTED = 4, 10, 3

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.acknowledged import AcknowledgedWorkload, Partitions, create_topic
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload, Partitions, create_topic
 from tests.support.processes.local_fleet import LocalUp, copy_quickstart, edit, run_command, wait_until_dead
 
 TOPIC = "payments"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.quotas.holding import BrokerReadings, holding, reading
+from sluicegate_operator.quotas.observing.holding import BrokerReadings, holding, reading
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.local_fleet import run_command
 from tests.support.processes.ports import free_port

@@ -13,7 +13,7 @@ from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
 from sluicegate_operator.planning.layout.limits import IP, ip_rates
 from tests.integration.differential.scripts.crowd import Crowd
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.processes.apache_kafka import ApacheKafka
 from tests.support.processes.apache_kafka_quorum import apache_kafka_quorum
 from tests.support.processes.local_fleet import LocalUp, edit

@@ -12,7 +12,7 @@ from sluicegate_operator.kube.http.errors import KubeFencedError, KubeUnavailabl
 from sluicegate_operator.kube.http.kinds import TOPIC
 from sluicegate_operator.kube.lease.lease import LeaseElector
 from sluicegate_operator.kube.lease.lease_thread import LeaseThread
-from tests.support.fakes.one_lease import OneLease
+from tests.support.fakes.kube.one_lease import OneLease
 
 DURATION_S = 3
 

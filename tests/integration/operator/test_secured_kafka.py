@@ -14,7 +14,7 @@ from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import AuthenticationError, KafkaAdminError
 from sluicegate_operator.kafka_admin.security.client_security import ClientSecurity, SaslSettings, TlsSettings
 from sluicegate_operator.kafka_admin.security.scram import ScramMechanism, new_credential
-from tests.support.fakes.memory_kube import Json
+from tests.support.fakes.kube.memory_kube import Json
 from tests.support.processes.apache_kafka import ApacheKafka
 from tests.support.processes.authority import TestAuthority
 from tests.support.worlds.governed import external_cluster, governing, topic_of

@@ -18,7 +18,7 @@ from sluicegate_operator.planning.users.acl_rules import (
     AclResourceType,
     AclRule,
 )
-from tests.support.fakes.memory_kube import Json
+from tests.support.fakes.kube.memory_kube import Json
 from tests.support.processes.apache_kafka import ApacheKafka
 from tests.support.worlds.governed import CLUSTER, Governed, document, external_cluster, governing
 

@@ -21,7 +21,7 @@ from kafka_bytes.push.messages import (
 )
 from kafka_bytes.push.partition_text import read_partition
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.wire_client import WireClient
 
 SESSION_MS = 600
 PARTITIONS, RECORDS = 4, 20

@@ -20,10 +20,10 @@ from kafka_bytes.push import layouts
 from kafka_bytes.push.messages import PartitionOffset, PingResponse, RegisterConsumerRequest, StartFetcherResponse
 from tests.support.groups.groups_at_work import GroupProducer, address, coordinator_of
 from tests.support.groups.push_readers import Place, PushReader, overlaps
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
-from tests.support.processes.held_proxy import END, HeldProxy, Passing
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.clients.wire_client import WireClient
+from tests.support.processes.proxies.held_proxy import END, HeldProxy, Passing
 
 PARTITIONS = 6
 SESSION_MS = 1_500

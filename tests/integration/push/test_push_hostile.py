@@ -29,7 +29,7 @@ from kafka_bytes.push.messages import (
     StopFetcherResponse,
 )
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.wire_client import WireClient
 
 SESSION_MS = 600
 DEADLINE_S = 20.0

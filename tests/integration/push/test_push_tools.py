@@ -30,8 +30,8 @@ from kafka_bytes.push.messages import (
 from kafka_bytes.push.partition_text import read_partition
 from sluicegate_operator.cli.groups import groups as command
 from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.clients.wire_client import WireClient
 from tests.support.processes.kafka_tools import KafkaTools
-from tests.support.processes.wire_client import WireClient
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TOPIC, PARTITIONS, RECORDS = "lines", 3, 10

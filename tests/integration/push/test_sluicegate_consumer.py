@@ -23,7 +23,7 @@ from sluicegate_consumer import (
     TopicPartition,
 )
 from tests.support.processes.broker_process import ROOT, BrokerProcess
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.wire_client import WireClient
 
 PARTITIONS = 4
 DEADLINE_S = 30.0

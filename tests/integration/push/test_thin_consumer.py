@@ -8,10 +8,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.support.groups.groups_at_work import GroupProducer, address, coordinator_of
 from tests.support.obtain.thin_consumer import ThinConsumer
-from tests.support.processes.acknowledged import create_topic
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
-from tests.support.processes.lying_broker import RUBBISH, Liar
+from tests.support.processes.clients.acknowledged import create_topic
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.proxies.lying_broker import RUBBISH, Liar
 
 pytestmark = pytest.mark.full
 

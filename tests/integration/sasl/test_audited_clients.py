@@ -8,7 +8,7 @@ from audit_pipeline.ingest.land import land
 from audit_pipeline.reading.query import Events
 from audit_pipeline.spool.targets import FolderTarget
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.wire_client import WireClient
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

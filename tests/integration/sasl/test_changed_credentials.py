@@ -24,8 +24,8 @@ from confluent_kafka.admin import (
 )
 
 from tests.integration.sasl.test_oauth_clients import ISSUER, PREFIX, AioProvider, Provider, counted, fresh
-from tests.support.processes.broker_admin import PATIENCE_S, until
 from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.clients.broker_admin import PATIENCE_S, until
 from tests.support.requests.tokens import key_set
 from tests.support.tls.counted_senders import SENDERS, Sender, lost, of_each_client
 

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import ConnectionEnded, WireClient
+from tests.support.processes.clients.wire_client import ConnectionEnded, WireClient
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 JAAS = f'{MODULE} required user_alice="secret";'

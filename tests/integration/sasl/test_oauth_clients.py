@@ -18,8 +18,8 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from sluicegate_operator.kube.certificates.new_certificate import new_pair
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.sasl_clients import refusal
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.sasl_clients import refusal
+from tests.support.processes.clients.wire_client import WireClient
 from tests.support.requests.tokens import key_set, token
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.sasl_clients import refusal
+from tests.support.processes.clients.sasl_clients import refusal
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 PROPERTIES = {

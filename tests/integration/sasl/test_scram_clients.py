@@ -16,8 +16,8 @@ from confluent_kafka.admin import (
 from kafka import KafkaProducer
 
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.sasl_clients import refusal
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.sasl_clients import refusal
+from tests.support.processes.clients.wire_client import WireClient
 
 PROPERTIES = {
     "num.partitions": "1",

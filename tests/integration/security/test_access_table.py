@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.apis.request.access_table import CHECKS, code_of
+from broker_runtime.apis.request.authorization.access_table import CHECKS, code_of
 from broker_runtime.wire.versions import api_keys
 from tests.integration.differential.play import play
 from tests.integration.differential.scripts import access

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.wire_client import WireClient
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PROPERTIES = {

@@ -15,10 +15,10 @@ from tests.support.logs.cleaning import append_keyed, clean
 from tests.support.logs.logs import LogHouse
 from tests.support.obtain.java import java
 from tests.support.obtain.kafka_libs import kafka_libs
-from tests.support.processes.acknowledged import Partitions, create_topic
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.acknowledged import Partitions, create_topic
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.clients.wire_client import WireClient
 
 TIMEOUT_S = 30.0
 KEYS = 20

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from kafka_bytes.batches import encode_batch
 from sluicegate_operator.cli.fleets.damage import damage
-from tests.support.processes.acknowledged import Partitions, create_topic
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.acknowledged import Partitions, create_topic
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.clients.wire_client import WireClient
 
 RECORDS = 70
 SEGMENT_BYTES = "20000"

@@ -7,10 +7,10 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.support.processes.acknowledged import Partitions, create_topic
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.acknowledged import Partitions, create_topic
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.clients.wire_client import WireClient
 
 PROPERTIES = {
     "broker.session.timeout.ms": "1500",

@@ -1,7 +1,7 @@
 """A full disk, simulated without root.
 
 The process may not grow files past a limit that the test moves (RLIMIT_FSIZE), or receives the error that no space is
-left (tests/support/fakes/full_disk.py).
+left (tests/support/fakes/disks/full_disk.py).
 """
 
 import resource
@@ -10,9 +10,9 @@ from pathlib import Path
 from confluent_kafka import KafkaError, Producer
 
 from tests.integration.cluster.test_process_life import consume
-from tests.support.fakes.full_disk import VARIABLE
-from tests.support.processes.broker_admin import until
+from tests.support.fakes.disks.full_disk import VARIABLE
 from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.clients.broker_admin import until
 
 LIMIT_BYTES = 256 * 1024
 
@@ -52,7 +52,7 @@ def test_a_full_disk_refuses_the_record_serves_nothing_half_written_and_recovers
 def test_a_full_disk_is_told_and_records_are_taken_again_without_a_restart(tmp_path: Path) -> None:
     full = tmp_path / "full"
     environment = {VARIABLE: str(full)}
-    with BrokerProcess(module="tests.support.fakes.full_disk", environment=environment) as broker:
+    with BrokerProcess(module="tests.support.fakes.disks.full_disk", environment=environment) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap, "retries": 0, "acks": "all"})
         assert produce_one(producer, b"first") is None
         full.touch()

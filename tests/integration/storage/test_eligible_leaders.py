@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from tests.support.processes.acknowledged import Partitions, create_topic
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
+from tests.support.processes.clients.acknowledged import Partitions, create_topic
+from tests.support.processes.clients.broker_admin import until
 
 PROPERTIES = {
     "broker.session.timeout.ms": "3000",

@@ -9,10 +9,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.integration.cluster.test_process_life import consume
-from tests.support.fakes.hung_fsync import VARIABLE
-from tests.support.processes.acknowledged import create_topic
-from tests.support.processes.broker_admin import until
+from tests.support.fakes.disks.hung_fsync import VARIABLE
 from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.clients.acknowledged import create_topic
+from tests.support.processes.clients.broker_admin import until
 
 SESSION_S = 2.0
 PROPERTIES = {"broker.session.timeout.ms": str(round(SESSION_S * 1000)), "broker.heartbeat.interval.ms": "200"}
@@ -28,7 +28,7 @@ def hung(tmp_path: Path) -> Path:
 def broker(hung: Path) -> Iterator[BrokerProcess]:
     environment = {VARIABLE: str(hung)}
     with BrokerProcess(
-        properties=PROPERTIES, module="tests.support.fakes.hung_fsync", environment=environment
+        properties=PROPERTIES, module="tests.support.fakes.disks.hung_fsync", environment=environment
     ) as running:
         yield running
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.clients.test_console_tools import TOPICS, Tools
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.clients.wire_client import WireClient
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from kafka_bytes.batches import encode_batch
 from tests.support.logs.packed_batches import packed
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.wire_client import WireClient
 
 COUNT = 500
 TIMEOUT_S = 60.0

@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
-from tests.support.processes.acknowledged import AcknowledgedWorkload, Partitions, create_topic
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload, Partitions, create_topic
+from tests.support.processes.clients.broker_admin import until
 
 PARTITIONS = 4
 PROPERTIES = {

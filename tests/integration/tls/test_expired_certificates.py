@@ -10,19 +10,14 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.processes.broker_admin import PATIENCE_S, until
 from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.clients.broker_admin import PATIENCE_S, until
 from tests.support.tls.authority import VALID_FROM, KeyFiles
 from tests.support.tls.counted_senders import SENDERS, Sender, lost, of_each_client
 from tests.support.tls.secure_broker import LISTENER, TlsWorld
 
 REFUSALS = f'kafka_server_socket_server_failed_authentication_total{{listener="{LISTENER}"}}'
 LIVES_S = 6
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module")

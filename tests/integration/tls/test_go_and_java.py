@@ -29,11 +29,6 @@ TLS_ONLY = "MUTUAL"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
 def broker(world: TlsWorld) -> Iterator[BrokerProcess]:
     keys = world.folder / "keys.json"
     keys.write_bytes(key_set(0))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import request_frame
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.clients.wire_client import request_frame
 from tests.support.tls.hostile_handshakes import client_hello, long_chain, open_many, renegotiate
 from tests.support.tls.secure_broker import LISTENER, TlsWorld
 
@@ -24,11 +24,6 @@ BYTES_OF_A_HANDSHAKE = 60_000
 BYTES_OF_A_CONNECTION = 4_000
 BYTES_BESIDE = 24_000_000
 """Growth that does not depend on connections: modules, buffers, and what the allocator keeps."""
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
 
 
 def started(world: TlsWorld, **more: str) -> BrokerProcess:

@@ -11,9 +11,9 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from tests.integration.sasl import test_between_nodes as between_nodes
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
-from tests.support.processes.wire_client import request_frame
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.clients.wire_client import request_frame
 from tests.support.tls.authority import Authority
 from tests.support.tls.round_trips import confluent_round_trip, kafka_python_round_trip
 from tests.support.tls.secure_broker import LISTENER, TlsWorld
@@ -22,16 +22,6 @@ PATIENCE_S = 60
 MECHANISM, USER, PASSWORD = "SCRAM-SHA-512", "anna", "hidden=password"
 SERVER = "kafka_server_socket_server_"
 METADATA = request_frame("metadata", 12, 7, {"topics": None, "include_topic_authorized_operations": False})
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
-def requests(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("log") / "requests.json"
 
 
 @pytest.fixture(scope="module")

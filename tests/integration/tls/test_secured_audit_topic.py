@@ -23,11 +23,6 @@ PASSWORD = "hidden=password"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
 def broker(world: TlsWorld) -> Iterator[BrokerProcess]:
     properties = {
         **world.properties(),

@@ -25,9 +25,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.support.processes.acknowledged import AcknowledgedWorkload, Partitions, create_topic
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload, Partitions, create_topic
+from tests.support.processes.clients.broker_admin import until
 from tests.support.tls.secure_broker import LISTENER, TlsWorld
 
 pytestmark = pytest.mark.full
@@ -38,11 +38,6 @@ TOPIC, OF_KILLED, PARTITIONS = "kept", "kept-killed", 4
 USER, PASSWORD, MECHANISM = "anna", "hidden=password", "SCRAM-SHA-512"
 REAUTHENTICATED = f'kafka_server_socket_server_successful_reauthentication_total{{listener="{LISTENER}"}}'
 PATIENCE_S = 60
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
 
 
 def properties(world: TlsWorld) -> Mapping[str, str]:

@@ -14,11 +14,6 @@ PATIENCE_S = 60
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
 def broker(world: TlsWorld) -> Iterator[BrokerProcess]:
     with BrokerProcess(listeners=[LISTENER], properties=world.properties()) as process:
         yield process

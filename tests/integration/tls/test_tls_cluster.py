@@ -7,17 +7,12 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.processes.broker_admin import PATIENCE_S, until
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
+from tests.support.processes.clients.broker_admin import PATIENCE_S, until
 from tests.support.tls.authority import Authority
 from tests.support.tls.secure_broker import TlsWorld
 
 REFUSALS = 'kafka_server_socket_server_refused_total{kind="tls-handshake-refused"}'
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
 
 
 def properties(world: TlsWorld, store: Path | None = None) -> Mapping[str, str]:

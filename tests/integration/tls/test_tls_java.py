@@ -21,11 +21,6 @@ TIMEOUT_S = 180
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
 def broker(world: TlsWorld) -> Iterator[BrokerProcess]:
     with BrokerProcess(listeners=[LISTENER], properties=world.properties(ssl_client_auth="required")) as process:
         yield process

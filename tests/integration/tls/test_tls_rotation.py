@@ -11,21 +11,16 @@ from confluent_kafka import Producer
 
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
-from tests.support.processes.broker_admin import PATIENCE_S, ask, effective_config, until
 from tests.support.processes.broker_process import CLIENT_LISTENER, BrokerProcess, is_listening
+from tests.support.processes.clients.broker_admin import PATIENCE_S, ask, effective_config, until
+from tests.support.processes.clients.wire_client import WireClient
 from tests.support.processes.ports import free_port
-from tests.support.processes.wire_client import WireClient
 from tests.support.tls.authority import Authority, Issued
 from tests.support.tls.secure_broker import LISTENER, PREFIX, TlsWorld
 
 SUBJECT, NAMES = "CN=broker,O=Sluice", ("127.0.0.1", "localhost")
 BROKER = 4
 RELOADS = "sluicegate_tls_reloads_total"
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module")

@@ -11,25 +11,15 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.support.processes.broker_admin import PATIENCE_S, set_default_config, until
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import request_frame
+from tests.support.processes.clients.broker_admin import PATIENCE_S, set_default_config, until
+from tests.support.processes.clients.wire_client import request_frame
 from tests.support.tls.authority import Authority, KeyFiles
 from tests.support.tls.secure_broker import LISTENER, PREFIX, TlsWorld
 
 RULES = r"RULE:^CN=(.*?),OU=Apps.*$/$1/L,DEFAULT"
 TIMEOUT_MS = 1_000
 SERVER = "kafka_server_socket_server_"
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
-def requests(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("log") / "requests.json"
 
 
 @pytest.fixture(scope="module")

@@ -6,15 +6,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker_runtime.apis.request.call import Call, Completion, Ending, PartitionFacts
+from broker_runtime.apis.table import COUNTED_APIS
+from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
-from broker_runtime.observers.audit_log.log import AuditDependencies, AuditLog
+from broker_runtime.node.metadata_before import MetadataNow
+from broker_runtime.observers.audit_log.changes.group_ids import GROUP_APIS
+from broker_runtime.observers.audit_log.log import UNREAD_ANSWERS, AuditDependencies, AuditLog
 from broker_runtime.observers.audit_log.settings import read_settings
 from broker_runtime.observers.audit_log.spool import SpoolIdentity
 from broker_runtime.storage.disk.filesystem import FileSystem
+from broker_runtime.wire.messages import Fields, decode_request, encode_request_body, encode_response
+from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.versions import FORMATS
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.requests.calls import NotedConnection
 
-API_NAMES = {0: "Produce", 1: "Fetch", 3: "Metadata", 19: "CreateTopics"}
+API_NAMES = {api.key: api.name for api in COUNTED_APIS}
 
 
 class NamedApi(NamedTuple):
@@ -24,6 +31,7 @@ class NamedApi(NamedTuple):
     name: str
     flexible_from: int = 9
     versions: tuple[int, int] = (0, 9)
+    outlives_client: bool = False
 
 
 class _Timer:
@@ -78,7 +86,10 @@ class AuditBench:
         self.timers = ManualTimers(self.clock)
         given = {name.replace("_", "."): value for name, value in config.items()}
         identity = SpoolIdentity(*broker, boot_id)
-        environment = AuditDependencies(identity, folder, API_NAMES, fs, self.clock, self.timers.call_later)
+        self.image = MetadataImage()
+        environment = AuditDependencies(
+            identity, folder, API_NAMES, fs, self.clock, self.timers.call_later, MetadataNow(self.image)
+        )
         self.log = AuditLog(read_settings(given), environment)
         self.connection = NotedConnection()
 
@@ -96,11 +107,40 @@ class AuditBench:
         call = ended_call(api, connection or self.connection, self.clock.monotonic(), partitions, ending, client_id)
         for name, value in attributes.items():
             setattr(call, name, value)
+        if not partitions and api in GROUP_APIS | UNREAD_ANSWERS:
+            # As `AuditLog.note` does.
+            call.partitions = None
         self.log.record_call(call)
         return call
 
     def produce(self, topic: str = "orders", partition: int = 0, records: int = 10) -> Call:
         return self.request(0, [(topic, partition, 1000, records, 40, 39 + records, 1, 2, 0)], acks=1)
+
+    def change(
+        self,
+        key: int,
+        version: int,
+        request: Fields,
+        answer: Fields | None = None,
+        *,
+        ending: Ending = Ending.ANSWERED,
+        is_framed: bool = False,
+    ) -> Call:
+        """Record a request that changes something; without `answer` it has none. Return its call.
+
+        `is_framed`: the handler of its API reads it itself.
+        """
+        api = NamedApi(key, API_NAMES[key], FORMATS[key].flexible_from, (0, version))
+        call = Call(api, version, 5, "admin", self.connection, Completion(self.clock.monotonic))
+        body = memoryview(encode_request_body(key, version, request))
+        call.request = RequestReader(body, 0, call.flexible) if is_framed else decode_request(key, version, body)
+        call.request_bytes, call.received_s = len(body), self.clock.monotonic()
+        call.keep_details()
+        self.log.note(call, body, 0)
+        call.completed_s, call.ending = self.clock.monotonic(), ending
+        call.reply = () if answer is None else (encode_response(key, version, 5, answer),)
+        self.log.record_call(call)
+        return call
 
     def connect(self, kind: NoticeKind = NoticeKind.ACCEPTED, connection_id: int = 1) -> None:
         self.log.record_connection(ConnectionNotice(kind, "PLAINTEXT", "127.0.0.1", 50_000, connection_id))

@@ -101,6 +101,7 @@ def story(names: Sequence[str] = HOSTILE) -> Rows:
         rows["mirror_buckets"].append({"event_date": day, "topic": "orders", "bucket": _at(day), "records_placed": 5})
     _add_asked(rows, asked)
     rows["failures"] = list(_failures(names))
+    rows["changes"] = list(_changes(names))
     rows["latency"].append({"event_date": END.date(), "window_start": _at(END.date()), "api": "Produce", "requests": 9})
     _storms(rows, names)
     rows["idle_topics"] = list(_idle_topics(names))
@@ -155,6 +156,25 @@ def _whole(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
             whole.setdefault("cluster_id", SHOP)
         whole.setdefault(field.name, None if field.nullable else empty.get(field.type, 0))
     return whole
+
+
+def _changes(names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Changes of the last hours: one failed, one was a dry run, some are of the operator, and one counts others."""
+    at = END - timedelta(hours=3)
+    who = {"event_date": at.date(), "ts": at, "principal": "User:platform", "client_id": "admin-cli"}
+    who |= {"client_ip": "10.4.0.5", "api": "IncrementalAlterConfigs", "resource_type": "topic", "operation": "set"}
+    done = {"outcome": "succeeded", "error_code": 0}
+    orders = {**who, "resource_name": "orders", "key": "retention.ms", "topic": "orders"}
+    yield {**orders, **done, "old_value": "604800000", "new_value": "86400000", "seq": 1}
+    yield {**orders, "new_value": "soon", "outcome": "INVALID_CONFIG", "error_code": 40, "seq": 2}
+    yield {**orders, **done, "new_value": "1", "validate_only": True, "seq": 3}
+    yield {**who, **done, "api": "DeleteTopics", "operation": "several", "further": 40, "seq": 4}
+    yield {**orders, "client_id": None, "outcome": "cancelled", "seq": 5}
+    for number in range(7):
+        yield {**orders, **done, "client_id": "sluicegate-operator", "new_value": str(number), "seq": 10 + number}
+    for number, name in enumerate(names):
+        named = {"principal": name, "client_id": name, "resource_name": name, "key": name, "new_value": name}
+        yield {**who, **done, **named, "ts": at - timedelta(hours=1), "seq": 20 + number}
 
 
 def _histogram(who: Mapping[str, Any], middle_us: float, requests: int) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@ import pyspark
 
 from tests.support.audit.spark_session import FEW_ROWS
 from tests.support.obtain.java import SHORT_LIVED, java
-from tests.support.processes.broker_admin import until
+from tests.support.processes.clients.broker_admin import until
 
 HOME: Final = Path(pyspark.__file__).parent
 LOOPBACK: Final = "127.0.0.1"

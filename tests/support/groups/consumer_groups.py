@@ -19,14 +19,14 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Outbox
 from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
 from broker_runtime.groups.classic.group import ClassicGroup
-from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
 from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer, heartbeat
+from broker_runtime.groups.consumer.state.group import APPLIERS, ConsumerGroup
+from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.consumer.upkeep import loaded, on_topics_changed
-from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
-from broker_runtime.groups.ended import member_left
 from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.members_room import MembersRoom
 from broker_runtime.groups.records import Assignment, GroupRecord
+from broker_runtime.groups.shards.ended import member_left
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage

@@ -33,8 +33,8 @@ from broker_runtime.wire.messages import (
 )
 from broker_runtime.wire.reader import RequestReader
 from kafka_bytes.batches import encode_batch
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.logs.logs import LOG_DIR
 from tests.support.requests.calls import a_call, reply_to
 from tests.support.worlds.controller import Metadata

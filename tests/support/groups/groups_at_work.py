@@ -15,8 +15,8 @@ from typing import Any, Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tests.support.processes.broker_admin import until
-from tests.support.processes.wire_client import ConnectionEnded, WireClient
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.clients.wire_client import ConnectionEnded, WireClient
 
 ROOT = Path(__file__).resolve().parents[3]
 LEAVE_TIMEOUT_S = 30.0

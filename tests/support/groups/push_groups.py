@@ -23,14 +23,14 @@ from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.members_room import MembersRoom
 from broker_runtime.groups.push import answers
 from broker_runtime.groups.push.answers import Answer
-from broker_runtime.groups.push.calls import Call, HangUp, Ping, StartFetcher, StopFetcher
-from broker_runtime.groups.push.decided import Decided
-from broker_runtime.groups.push.group import APPLIERS, PushGroup
-from broker_runtime.groups.push.log_ends import Asked, End, Ends, Partition
 from broker_runtime.groups.push.offsets import Consumed
 from broker_runtime.groups.push.registering import register
 from broker_runtime.groups.push.registration import ConsumerRegistration
-from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.push.state.calls import Call, HangUp, Ping, StartFetcher, StopFetcher
+from broker_runtime.groups.push.state.decided import Decided
+from broker_runtime.groups.push.state.group import APPLIERS, PushGroup
+from broker_runtime.groups.push.state.log_ends import Asked, End, Ends, Partition
+from broker_runtime.groups.push.state.states import PushState
 from broker_runtime.groups.push.upkeep import loaded, on_topics_changed
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState

@@ -14,8 +14,8 @@ from broker_runtime.storage.records.batch import iter_batches, iter_records
 from broker_runtime.storage.segment.damaged_ranges import range_at
 from broker_runtime.storage.segment.segment import Segment
 from kafka_bytes.batches import HEADER_BYTES, encode_batch
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.logs.logs import LOG_DIR, TOPIC_ID
 
 CONFIG = TopicConfig(segment_bytes=1000, index_interval_bytes=100, retention_ms=-1)

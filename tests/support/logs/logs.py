@@ -12,8 +12,8 @@ from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import iter_batches, iter_records
 from broker_runtime.storage.recovery.recovery import RecoveryReport
 from kafka_bytes.batches import NO_PRODUCER, Header, ProducerStamp, encode_batch
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 
 LOG_DIR = Path("/data")
 RETENTION_AT_EACH_TICK = BrokerConfig(log_retention_check_interval_ms=0, log_initial_task_delay_ms=0)

@@ -8,6 +8,7 @@ from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.groups.on_demand import SERVICE
 from broker_runtime.node.clients.client_quotas_on_demand import IN_FORCE as CLIENT_QUOTAS
 from broker_runtime.node.clients.client_quotas_on_demand import METRICS as CLIENT_QUOTA_METRICS
+from broker_runtime.node.http_routes import LIMITS_HELD, WHY_HELD
 from broker_runtime.observers.on_demand import IN_FORCE
 from broker_runtime.replication.repairs import REPAIRING
 from broker_runtime.storage.compaction.cleaner import CLEANING
@@ -16,8 +17,8 @@ from broker_runtime.storage.log_dir.startup_loader import MENDING
 _SERVED: tuple[object, ...] = BROKER_APIS
 APIS = tuple(api for api in _SERVED if isinstance(api, ApiOnDemand))
 AUTHORIZING = (
-    "broker_runtime.apis.request.access_gate",
-    "broker_runtime.apis.request.access_table",
+    "broker_runtime.apis.request.authorization.access_gate",
+    "broker_runtime.apis.request.authorization.access_table",
     "broker_runtime.apis.request.denials",
     "broker_runtime.apis.request.enveloped",
     "broker_runtime.config.in_force.authorizer_rules",
@@ -31,6 +32,8 @@ ON_DEMAND = (
     CLEANING,
     REPAIRING,
     MENDING,
+    LIMITS_HELD,
+    WHY_HELD,
     CLIENT_QUOTAS,
     CLIENT_QUOTA_METRICS,
     *AUTHORIZING,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from broker_runtime.apis.request.access import Authorization
-from broker_runtime.apis.request.access_table import operations_of
+from broker_runtime.apis.request.authorization.access_table import operations_of
 from broker_runtime.apis.request.denials import Denials
 from broker_runtime.metadata.acls import AccessControlEntryRecord, Acls
 from broker_runtime.metadata.changes import Changes

@@ -73,7 +73,7 @@ async def reply_to(call: Call, answer: Any) -> Reply | None:
             given: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
             answer.on_complete(given.set_result)
             return await given
-        answer = await call.slices.finish(settled(call, answer))
+        answer = await call.completion.slices.finish(settled(call, answer))
         if isinstance(answer, Awaitable):
             answer = await answer
     return answer

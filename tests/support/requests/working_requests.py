@@ -12,8 +12,8 @@ from typing import Any
 from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.wire import versions
-from broker_runtime.wire.features import FEATURES
 from broker_runtime.wire.messages import encode_request_body
+from broker_runtime.wire.protocol_versions import FEATURES
 from tests.simulation.measured_node import PARTITIONS, TOPIC
 
 WORKING_NODE: Mapping[str, str] = {"auto.create.topics.enable": "true"}

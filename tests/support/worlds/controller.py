@@ -22,10 +22,10 @@ from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.node.clients.client_quotas_on_demand import MutationsOnDemand
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.inline_executor import InlineExecutor
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
-from tests.support.processes.wire_client import read_answer
+from tests.support.processes.clients.wire_client import read_answer
 from tests.support.requests.calls import a_call, fields_later
 
 CLUSTER_ID = "cluster-of-the-tests"

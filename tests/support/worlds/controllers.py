@@ -10,10 +10,10 @@ from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.inline_executor import InlineExecutor
 from tests.support.fakes.journal_store import MemoryStore, SharedObjects
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 
 LEASE_MS = 4_000
 

@@ -13,7 +13,7 @@ import pytest
 
 from sluicegate_operator.api import BrokerCluster, Manifests
 from sluicegate_operator.api.manifests import read_stored
-from sluicegate_operator.engine.context import FleetContext, now
+from sluicegate_operator.engine.context.context import FleetContext, now
 from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, ControllerView
 from sluicegate_operator.fleet.local.local import LocalFleet
 from sluicegate_operator.fleet.local.local_data import DataDir
@@ -25,7 +25,7 @@ from sluicegate_operator.local.objects import LocalObjects
 from sluicegate_operator.local.secrets import LocalSecrets
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.fakes.scripted_cluster import ScriptedCluster
 from tests.support.manifests.bad_manifests import cluster
 

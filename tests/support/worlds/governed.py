@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import Any
 
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.configs import ConfigReconciler
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.users.users import UserReconciler
@@ -18,10 +19,10 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.reconcilers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.reconcilers.registrations import RegistrationReconciler
 from sluicegate_operator.planning.layout.broker_config import NO_OWN_TAGS, OwnTags
-from sluicegate_operator.quotas.reconcile import STATUSES, QuotaReconciler
+from sluicegate_operator.quotas.reconcile import QuotaReconciler
 from sluicegate_operator.quotas.statuses import QuotaStatuses
 from sluicegate_operator.settings import TOPIC_DELETION_S, TOPIC_PATIENCE_S, read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 
 CLUSTER = "outside"
 KEY = ("default", CLUSTER)
@@ -55,7 +56,7 @@ class Governed:
         self.context.is_due = lambda queue, _: False
         quotas = QuotaReconciler(self.context)
         self._queues: dict[str, Callable[[tuple[str, str]], Awaitable[Again]]] = {
-            STATUSES: QuotaStatuses(self.context, quotas.governed).reconcile,
+            Queue.STATUSES: QuotaStatuses(self.context, quotas.governed).reconcile,
             "clusters": ClusterReconciler(self.context).reconcile,
             "registrations": RegistrationReconciler(self.context).reconcile,
             "quotas": quotas.reconcile,

@@ -14,7 +14,7 @@ from sluicegate_operator.api.models.connection_quota import AFTER_ALL
 from sluicegate_operator.planning.layout.limits import LimitKey
 from sluicegate_operator.planning.layout.workloads import Members
 from sluicegate_operator.quotas.plan import QuotaPlan, Scope
-from sluicegate_operator.quotas.state import GovernedQuotas
+from sluicegate_operator.quotas.state.state import GovernedQuotas
 
 
 class PlannedQuotas:

@@ -7,10 +7,10 @@ from itertools import product
 from typing import Any
 
 from sluicegate_operator.api import parse_resource
-from sluicegate_operator.api.models.broker_cluster_status import VolumesStatus
+from sluicegate_operator.api.models.parts.broker_cluster_status import VolumesStatus
 from sluicegate_operator.api.models.topic import ReplicasChange
 from sluicegate_operator.api.schema.metadata import Status
-from sluicegate_operator.planning.clusters.cluster_status import ObservedCluster, cluster_status
+from sluicegate_operator.planning.clusters.cluster_status import cluster_status
 from sluicegate_operator.planning.external.external import (
     ConfigProgress,
     ExternalBroker,
@@ -58,6 +58,7 @@ from tests.support.manifests.bad_manifests import Json, cluster, external, liste
 from tests.support.manifests.pipeline_manifests import pipeline
 from tests.support.manifests.quota_manifests import of_pods
 from tests.support.manifests.user_manifests import kafka_user
+from tests.support.worlds.observed_clusters import observed_cluster
 from tests.support.worlds.planned_quotas import PlannedQuotas
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -162,7 +163,7 @@ _SETTLING: tuple[Json, ...] = (
 def _clusters() -> Iterator[Shown]:
     for paused, roll, nodes, settling in product((False, True), _STEPS, _NODES, _SETTLING):
         document = cluster(paused=True) if paused else cluster()
-        seen = ObservedCluster(**(RUNNING | nodes | settling), roll=roll)
+        seen = observed_cluster(**(RUNNING | nodes | settling), roll=roll)
         yield _shown(document, cluster_status(_parsed(document), seen, NOW))
 
 

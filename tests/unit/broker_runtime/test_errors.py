@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_runtime.controller.reassignments import reassign
+from broker_runtime.controller.partitions.reassignments import reassign
 from broker_runtime.errors import MESSAGE_MAX, ErrorCode, KafkaError, quoted
 from broker_runtime.metadata.image import MetadataImage
 

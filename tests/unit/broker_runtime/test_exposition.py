@@ -5,7 +5,7 @@ import math
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker_runtime.exposition import MetricFamily, counter, gauge, render
-from broker_runtime.node.process_metrics import process_families
+from broker_runtime.node.process.process_metrics import process_families
 
 
 def read_back(*families: MetricFamily) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

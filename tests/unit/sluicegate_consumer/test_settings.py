@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.groups.push.subscription import STREAMS_MAX as BROKERS_STREAMS_MAX
-from broker_runtime.groups.push.subscription import parse_topic_count
+from broker_runtime.groups.push.state.subscription import STREAMS_MAX as BROKERS_STREAMS_MAX
+from broker_runtime.groups.push.state.subscription import parse_topic_count
 from sluicegate_consumer import Consumer, ConsumerError, Settings, SettingsError
 from sluicegate_consumer.backoff import Backoff
 from sluicegate_consumer.config import STREAMS_MAX, addresses, topic_count

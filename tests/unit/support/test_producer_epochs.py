@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.support.processes.producer_epochs import WrittenBatch, fault_in
+from tests.support.processes.clients.producer_epochs import WrittenBatch, fault_in
 
 IN_ORDER = [WrittenBatch(0, 0, 0, (1, 5)), WrittenBatch(0, 2, 2, (9,))]
 

@@ -9,16 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from sluicegate_operator.api.models.audit_landing import object_name_rule, uri_rule
 from sluicegate_operator.api.models.broker_cluster import NAME_PATTERN
+from sluicegate_operator.api.models.parts.audit_landing import object_name_rule, uri_rule
 from sluicegate_operator.api.schema.config_values import any_case
 from sluicegate_operator.api.schema.images import PullSecrets, image_rule, pull_secrets_rule
 from sluicegate_operator.api.schema.metadata import (
-    AGE_COLUMN,
     CLUSTER_COLUMN,
-    MESSAGE_COLUMN,
-    READY_COLUMN,
-    REASON_COLUMN,
+    CONDITION_COLUMNS,
     ClusterRef,
     PrinterColumn,
     Resource,
@@ -345,10 +342,7 @@ class AuditPipeline(Resource):
         PrinterColumn(name="Success", json_path=".status.lastSuccessTime", type="date"),
         PrinterColumn(name="Complete", json_path=".status.complete"),
         PrinterColumn(name="Report", json_path=".status.reportLocation", priority=1),
-        READY_COLUMN,
-        REASON_COLUMN,
-        AGE_COLUMN,
-        MESSAGE_COLUMN,
+        *CONDITION_COLUMNS,
     )
     rules: ClassVar = (
         Rule(

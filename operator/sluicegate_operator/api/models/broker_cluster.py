@@ -12,12 +12,12 @@ from pydantic.alias_generators import to_snake
 
 from sluicegate_operator.api.configs import config_keys as keys
 from sluicegate_operator.api.configs.config_orders import BROKER_ORDERS, config_order_rule
-from sluicegate_operator.api.models.audit_landing import AuditLanding, AuditSettings
-from sluicegate_operator.api.models.broker_cluster_status import BrokerClusterStatus
-from sluicegate_operator.api.models.broker_tags import TAG_PREFIX, Tags, TagsFromNodeLabels, tag_rules
-from sluicegate_operator.api.models.cluster_ca import CLUSTER_CA_STAYS, ClusterCa
-from sluicegate_operator.api.models.external_access import ExternalAccess
-from sluicegate_operator.api.models.pod_settings import LABEL_KEY_PATTERN, PodSettings
+from sluicegate_operator.api.models.parts.audit_landing import AuditLanding, AuditSettings
+from sluicegate_operator.api.models.parts.broker_cluster_status import BrokerClusterStatus
+from sluicegate_operator.api.models.parts.broker_tags import TAG_PREFIX, Tags, TagsFromNodeLabels, tag_rules
+from sluicegate_operator.api.models.parts.cluster_ca import CLUSTER_CA_STAYS, ClusterCa
+from sluicegate_operator.api.models.parts.external_access import ExternalAccess
+from sluicegate_operator.api.models.parts.pod_settings import LABEL_KEY_PATTERN, PodSettings
 from sluicegate_operator.api.schema.config_values import (
     LONG_MAX,
     OthersKeys,
@@ -27,11 +27,8 @@ from sluicegate_operator.api.schema.config_values import (
 )
 from sluicegate_operator.api.schema.images import PullSecrets, image_rule, pull_secrets_rule
 from sluicegate_operator.api.schema.metadata import (
-    AGE_COLUMN,
+    CONDITION_COLUMNS,
     INT_MAX,
-    MESSAGE_COLUMN,
-    READY_COLUMN,
-    REASON_COLUMN,
     PrinterColumn,
     Resource,
     ScaleSubresource,
@@ -559,10 +556,7 @@ class BrokerCluster(Resource):
         PrinterColumn(name="Brokers", json_path=".status.brokers"),
         PrinterColumn(name="Strategy", json_path=".spec.connectionQuota.strategy"),
         PrinterColumn(name="Bootstrap", json_path=".status.bootstrapServers"),
-        READY_COLUMN,
-        REASON_COLUMN,
-        AGE_COLUMN,
-        MESSAGE_COLUMN,
+        *CONDITION_COLUMNS,
     )
     scale: ClassVar = ScaleSubresource(
         spec_replicas=".spec.brokers.replicas", status_replicas=".status.replicas", selector=".status.selector"

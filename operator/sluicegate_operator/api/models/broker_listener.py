@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sluicegate_operator.api.models.listener_exposure import (
+from sluicegate_operator.api.models.parts.listener_exposure import (
     BROKER,
     CIDRS_MAX,
     HOST_PATTERN,
@@ -13,14 +13,11 @@ from sluicegate_operator.api.models.listener_exposure import (
     NodePorts,
     ProxyProtocol,
 )
-from sluicegate_operator.api.models.listener_security import ListenerAuthentication, ListenerTls
+from sluicegate_operator.api.models.parts.listener_security import ListenerAuthentication, ListenerTls
 from sluicegate_operator.api.schema.addresses import is_cidr
 from sluicegate_operator.api.schema.metadata import (
-    AGE_COLUMN,
     CLUSTER_COLUMN,
-    MESSAGE_COLUMN,
-    READY_COLUMN,
-    REASON_COLUMN,
+    CONDITION_COLUMNS,
     ClusterRef,
     PrinterColumn,
     Resource,
@@ -242,10 +239,7 @@ class BrokerListener(Resource):
         PrinterColumn(name="Protocol", json_path=".status.protocol"),
         PrinterColumn(name="Brokers", json_path=".status.brokers"),
         PrinterColumn(name="Bootstrap", json_path=".status.bootstrap"),
-        READY_COLUMN,
-        REASON_COLUMN,
-        AGE_COLUMN,
-        MESSAGE_COLUMN,
+        *CONDITION_COLUMNS,
     )
     rules: ClassVar = (
         Rule(

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sluicegate_operator.api.models.broker_tags import VALUE_MAX
+from sluicegate_operator.api.models.parts.broker_tags import VALUE_MAX
 from sluicegate_operator.api.schema.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,

@@ -7,15 +7,12 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from sluicegate_operator.api.models.broker_listener import LISTENER_NAME_MESSAGE, LISTENER_PATTERN, RESERVED_NAMES
-from sluicegate_operator.api.models.label_selector import LabelSelector
+from sluicegate_operator.api.models.parts.label_selector import LabelSelector
 from sluicegate_operator.api.schema.addresses import has_no_host_bits, is_cidr, is_ip
 from sluicegate_operator.api.schema.metadata import (
-    AGE_COLUMN,
     CLUSTER_COLUMN,
+    CONDITION_COLUMNS,
     INT_MAX,
-    MESSAGE_COLUMN,
-    READY_COLUMN,
-    REASON_COLUMN,
     ClusterRef,
     PrinterColumn,
     Resource,
@@ -280,10 +277,7 @@ class ConnectionQuota(Resource):
         PrinterColumn(name="Holding", json_path=".status.holding.summary"),
         PrinterColumn(name="Strategy", json_path=".status.strategy", priority=1),
         PrinterColumn(name="Expires", json_path=".spec.expiresAt", priority=1),
-        READY_COLUMN,
-        REASON_COLUMN,
-        AGE_COLUMN,
-        MESSAGE_COLUMN,
+        *CONDITION_COLUMNS,
     )
 
     kind: Literal["ConnectionQuota"] = "ConnectionQuota"

@@ -5,15 +5,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sluicegate_operator.api.models.audit_landing import object_name_rule
+from sluicegate_operator.api.models.parts.audit_landing import object_name_rule
 from sluicegate_operator.api.schema.addresses import is_ip
 from sluicegate_operator.api.schema.metadata import (
-    AGE_COLUMN,
     CLUSTER_COLUMN,
+    CONDITION_COLUMNS,
     GROUP,
-    MESSAGE_COLUMN,
-    READY_COLUMN,
-    REASON_COLUMN,
     ClusterRef,
     PrinterColumn,
     Resource,
@@ -211,10 +208,7 @@ class KafkaUser(Resource):
         PrinterColumn(name="User", json_path=".status.userName"),
         PrinterColumn(name="Authentication", json_path=".spec.authentication.type"),
         PrinterColumn(name="ACLs", json_path=".status.acls", type="integer"),
-        READY_COLUMN,
-        REASON_COLUMN,
-        AGE_COLUMN,
-        MESSAGE_COLUMN,
+        *CONDITION_COLUMNS,
     )
     rules: ClassVar = (
         Rule(

@@ -7,11 +7,8 @@ from pydantic import Field
 
 from sluicegate_operator.api.schema.config_values import config_key_rule
 from sluicegate_operator.api.schema.metadata import (
-    AGE_COLUMN,
     CLUSTER_COLUMN,
-    MESSAGE_COLUMN,
-    READY_COLUMN,
-    REASON_COLUMN,
+    CONDITION_COLUMNS,
     ClusterRef,
     PrinterColumn,
     Resource,
@@ -221,10 +218,7 @@ class ObserverPlugin(Resource):
         PrinterColumn(name="Observes", json_path=".status.observes"),
         PrinterColumn(name="State", json_path=".status.state"),
         PrinterColumn(name="Brokers", json_path=".status.brokers"),
-        READY_COLUMN,
-        REASON_COLUMN,
-        AGE_COLUMN,
-        MESSAGE_COLUMN,
+        *CONDITION_COLUMNS,
     )
     rules: ClassVar = (
         Rule(

@@ -9,12 +9,9 @@ from sluicegate_operator.api.configs.config_keys import TOPIC_CONFIG
 from sluicegate_operator.api.configs.config_orders import TOPIC_ORDERS, config_order_rule
 from sluicegate_operator.api.schema.config_values import OthersKeys, config_keys_rule, config_value_rules
 from sluicegate_operator.api.schema.metadata import (
-    AGE_COLUMN,
     CLUSTER_COLUMN,
+    CONDITION_COLUMNS,
     GROUP,
-    MESSAGE_COLUMN,
-    READY_COLUMN,
-    REASON_COLUMN,
     ClusterRef,
     PrinterColumn,
     Resource,
@@ -128,10 +125,7 @@ class Topic(Resource):
         PrinterColumn(name="Partitions", json_path=".status.partitions", type="integer"),
         PrinterColumn(name="Replicas", json_path=".status.replicas", type="integer"),
         PrinterColumn(name="Reassigned", json_path=".status.replicasChange.partitions", priority=1),
-        READY_COLUMN,
-        REASON_COLUMN,
-        AGE_COLUMN,
-        MESSAGE_COLUMN,
+        *CONDITION_COLUMNS,
     )
     rules: ClassVar = (
         Rule(

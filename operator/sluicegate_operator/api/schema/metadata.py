@@ -148,4 +148,6 @@ READY_COLUMN = PrinterColumn(name="Ready", json_path='.status.conditions[?(@.typ
 REASON_COLUMN = PrinterColumn(name="Reason", json_path='.status.conditions[?(@.type=="Ready")].reason')
 MESSAGE_COLUMN = PrinterColumn(name="Message", json_path='.status.conditions[?(@.type=="Ready")].message', priority=1)
 AGE_COLUMN = PrinterColumn(name="Age", json_path=".metadata.creationTimestamp", type="date")
+CONDITION_COLUMNS = (READY_COLUMN, REASON_COLUMN, AGE_COLUMN, MESSAGE_COLUMN)
+"""The last columns of kinds that users write."""
 CLUSTER_COLUMN = PrinterColumn(name="Cluster", json_path=".spec.clusterRef.name")

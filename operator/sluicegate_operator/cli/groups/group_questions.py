@@ -15,8 +15,8 @@ from sluicegate_operator.cli.groups.offset_resets import (
 )
 from sluicegate_operator.kafka_admin.consumer_groups import ConsumerGroups
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
-from sluicegate_operator.kafka_admin.group_views import GroupView
-from sluicegate_operator.kafka_admin.offsets import EARLIEST, LATEST, NO_OFFSET
+from sluicegate_operator.kafka_admin.groups.group_views import GroupView
+from sluicegate_operator.kafka_admin.groups.offsets import EARLIEST, LATEST, NO_OFFSET
 from sluicegate_operator.kafka_admin.views import Partition
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sluicegate_operator.kafka_admin.group_views import GroupView
+from sluicegate_operator.kafka_admin.groups.group_views import GroupView
 from sluicegate_operator.kafka_admin.views import Partition
 
 

@@ -8,7 +8,7 @@ from rich.text import Text
 from kafka_bytes.printable import printable
 from sluicegate_operator.cli.groups.group_report import GroupReport
 from sluicegate_operator.cli.groups.offset_resets import Reset
-from sluicegate_operator.kafka_admin.group_views import GroupListing
+from sluicegate_operator.kafka_admin.groups.group_views import GroupListing
 
 STATE_STYLES = {"Stable": "green", "Empty": "dim"}
 """All other states are transitions to one of these."""

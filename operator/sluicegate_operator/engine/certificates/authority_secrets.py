@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.cluster_ca import FORCE_RENEW, ClusterCa
-from sluicegate_operator.engine.context import SecretStore, StoredSecret
+from sluicegate_operator.api.models.parts.cluster_ca import FORCE_RENEW, ClusterCa
+from sluicegate_operator.engine.context.context import SecretStore, StoredSecret
 from sluicegate_operator.kube.certificates.authorities import (
     AuthorityCertificate,
     authority_certificate,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.cluster_ca import FORCE_RENEW, ClusterCa
+from sluicegate_operator.api.models.parts.cluster_ca import FORCE_RENEW, ClusterCa
 from sluicegate_operator.engine.certificates.authority_secrets import (
     INVALID,
     AuthorityFound,
@@ -20,8 +20,8 @@ from sluicegate_operator.engine.certificates.authority_secrets import (
     words,
 )
 from sluicegate_operator.engine.certificates.nodes_secret import NodesSecret, nodes_secret
-from sluicegate_operator.engine.context import SecretStore
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.context import SecretStore
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.fleet.node_security import NodeSecurity
 from sluicegate_operator.kube.certificates import cluster_orders
 from sluicegate_operator.kube.certificates.cluster_orders import CertificateOrder, Leaf, PemPair

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.cluster_ca import FORCE_RENEW
-from sluicegate_operator.engine.context import StoredSecret
+from sluicegate_operator.api.models.parts.cluster_ca import FORCE_RENEW
+from sluicegate_operator.engine.context.context import StoredSecret
 from sluicegate_operator.kube.certificates.authorities import (
     AuthorityCertificate,
     Issued,
@@ -48,7 +48,7 @@ def nodes_secret(cluster: BrokerCluster, stored: StoredSecret) -> NodesSecret | 
 def _held(
     cluster: BrokerCluster, authorities: list[AuthorityCertificate], certificate: str, key: str, renewal: str
 ) -> Held | None:
-    """Return what nodes have; None if none of the authorities has issued the certificate."""
+    """Return the certificate in the Secret, with its end and its issuer; None if no trusted authority has issued it."""
     pair = TlsPair(certificate.encode(), key.encode())
     name = server_name(cluster, Role.BROKER.value)
     # An authority that was renewed with the same key has issued it, too: the newer one counts.

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluicegate_operator.api.models.kafka_user import FINALIZER, KafkaUser
-from sluicegate_operator.engine.context import EventType, ReconcileContext, reference
-from sluicegate_operator.engine.snapshot import ClusterKey, LeavingUser
+from sluicegate_operator.engine.context.context import EventType, ReconcileContext, reference
+from sluicegate_operator.engine.context.snapshot import ClusterKey, LeavingUser
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.kafka.users import remove_user
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluicegate_operator.api.models.kafka_user import ROTATE, KafkaUser
-from sluicegate_operator.engine.context import SecretStore, StoredSecret
+from sluicegate_operator.engine.context.context import SecretStore, StoredSecret
 from sluicegate_operator.kube.http.errors import KubeError, NameTakenError
 from sluicegate_operator.planning.status.conditions import NAME_TAKEN
 from sluicegate_operator.planning.users.user_status import UserTrouble

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from kafka_bytes.sasl.scram import ITERATIONS_MIN
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.kafka_user import KafkaUser, KafkaUserStatus
-from sluicegate_operator.engine.context import REMEMBERED_FIELDS, UserContext, now
+from sluicegate_operator.engine.context.context import REMEMBERED_FIELDS, UserContext, now
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
-from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.telling import report_stalled, write_one_of_many
 from sluicegate_operator.engine.users.leaving_users import LeavingUsers
 from sluicegate_operator.engine.users.passwords import PasswordError, password_of

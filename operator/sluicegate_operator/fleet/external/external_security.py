@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kafka_bytes.sasl.mechanisms import OAUTHBEARER
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.external_access import WITH_PASSWORD, ExternalAuthentication, ExternalTls
+from sluicegate_operator.api.models.parts.external_access import WITH_PASSWORD, ExternalAuthentication, ExternalTls
 from sluicegate_operator.kafka_admin.security.client_security import (
     PLAINTEXT,
     ClientSecurity,

@@ -35,10 +35,10 @@ from sluicegate_operator.planning.layout.volumes import (
     plan_volumes,
     volumes_seen,
 )
-from sluicegate_operator.resources.claim import claim_owner, volume_claim
 from sluicegate_operator.resources.labels import CLUSTER_ID, CLUSTER_LABEL, node_set_name, selector
+from sluicegate_operator.resources.nodes.claim import claim_owner, volume_claim
+from sluicegate_operator.resources.nodes.statefulset import CLAIM, CLAIMS_STAY
 from sluicegate_operator.resources.owner import other_controller
-from sluicegate_operator.resources.statefulset import CLAIM, CLAIMS_STAY
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ A broker of an earlier release closes the connection on this request, so nothing
 
 from collections.abc import Iterable
 
-from sluicegate_operator.api.models.broker_tags import BUILT_IN_TAGS, VALUE_MAX, VERSION_TAG
+from sluicegate_operator.api.models.parts.broker_tags import BUILT_IN_TAGS, VALUE_MAX, VERSION_TAG
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.security.client_security import PLAINTEXT, ClientSecurity

@@ -32,7 +32,7 @@ from sluicegate_operator.planning.rolls.start_failures import FailingNode, Start
 from sluicegate_operator.planning.status.conditions import NAME_TAKEN
 from sluicegate_operator.resources.container_resources import memory_limit
 from sluicegate_operator.resources.labels import REVISION, node_set_name
-from sluicegate_operator.resources.statefulset import CLAIM, is_node_set_of
+from sluicegate_operator.resources.nodes.statefulset import CLAIM, is_node_set_of
 
 log = logging.getLogger(__name__)
 

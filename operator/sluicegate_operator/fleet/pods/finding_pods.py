@@ -16,8 +16,8 @@ from sluicegate_operator.kube.http.kinds import POD, STATEFUL_SET
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.planning.registrations.overview import ClusterOverview
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, node_set_name, selector
+from sluicegate_operator.resources.nodes.statefulset import is_node_set_of
 from sluicegate_operator.resources.owner import has_controller, is_controlled_by, other_controller
-from sluicegate_operator.resources.statefulset import is_node_set_of
 
 Json = Mapping[str, Any]
 

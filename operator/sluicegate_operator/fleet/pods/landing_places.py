@@ -14,7 +14,7 @@ from sluicegate_operator.kube.http.kinds import AUDIT_PIPELINE, BROKER_CLUSTER, 
 from sluicegate_operator.planning.layout.audit_places import Lander, Results, why_landing_taken
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, labels, node_set_name
-from sluicegate_operator.resources.lander import landing_uri_of_pod
+from sluicegate_operator.resources.nodes.lander import landing_uri_of_pod
 from sluicegate_operator.resources.owner import controller_of, why_not_ours
 
 

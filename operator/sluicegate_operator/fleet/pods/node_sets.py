@@ -8,7 +8,7 @@ from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.http.kinds import STATEFUL_SET
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.resources.labels import node_set_name
-from sluicegate_operator.resources.statefulset import is_node_set_of
+from sluicegate_operator.resources.nodes.statefulset import is_node_set_of
 
 
 async def read_node_set(

@@ -48,7 +48,7 @@ Json = Mapping[str, Any]
 
 
 class Warner:
-    """Answers API servers. Belongs to the cache's event loop."""
+    """Computes the warnings that the admission webhook returns. Use it only in the event loop of the cache."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.handlers.process.telemetry import APPLY_TO_ENFORCED, DRIFT_MENDED, RESTARTS
 from sluicegate_operator.planning.certificates.cluster_ca_status import CertificatesSeen
 from sluicegate_operator.planning.rolls.roll import RollStep, WaitForNodes, WaitReason

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.broker_cluster_status import ListenerAddresses
+from sluicegate_operator.api.models.parts.broker_cluster_status import ListenerAddresses
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.api.schema.metadata import Status
 from sluicegate_operator.engine.certificates.cluster_certificates import ClusterCertificates
-from sluicegate_operator.engine.context import now, recheck_s
+from sluicegate_operator.engine.context.context import now, recheck_s
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey, Snapshot, UnreadableClusterError
 from sluicegate_operator.engine.external_clusters import ExternalClusters
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
-from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, UnreadableClusterError
 from sluicegate_operator.engine.telling import report_certificates, report_foreign_scale, report_stalled
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.claims import own_claims
@@ -35,8 +36,15 @@ from sluicegate_operator.planning.clusters.cluster_access import client_listener
 from sluicegate_operator.planning.clusters.cluster_status import (
     CONTROLLERS_READY,
     CONTROLLERS_UNREACHABLE,
-    ObservedCluster,
     cluster_status,
+)
+from sluicegate_operator.planning.clusters.observed_cluster import (
+    AccessSeen,
+    ObservedCluster,
+    ObstaclesSeen,
+    PodsSeen,
+    SettingsSeen,
+    StepsSeen,
 )
 from sluicegate_operator.planning.layout.cluster_layout import ClusterLayout, Role, cluster_id, plan_cluster
 from sluicegate_operator.planning.layout.volumes import VolumesSeen
@@ -133,7 +141,7 @@ class ClusterReconciler:
         if applied.retried is not None:
             applied.retried.again_within_s = STARTING_RETRY.max_s
             raise applied.retried
-        if seen.refusal:
+        if seen.obstacles.refusal:
             return REFUSED_RETRY
         if seen.volumes is not None and seen.volumes.refused:
             return REFUSED_RETRY
@@ -238,7 +246,7 @@ class ClusterReconciler:
             if self._refusals.may_pass(cluster.metadata.uid, error):
                 raise
             return _Applied(not_applied=error) if error.retriable else _Applied(refusal=str(error))
-        self._context.mark("rolls", (cluster.namespace, cluster.name))
+        self._context.mark(Queue.ROLLS, (cluster.namespace, cluster.name))
         await report_foreign_scale(self._context, cluster, nodes.scaled_by_others)
         for sentence in nodes.uncollected:
             if self._context.is_news(sentence, "uncollected", cluster.metadata.uid, sentence):
@@ -260,34 +268,41 @@ class ClusterReconciler:
         brokers = [pod for pod in pods if pod.role is Role.BROKER and pod.ordinal in layout.broker_ids]
         controllers = [pod for pod in pods if pod.role is Role.CONTROLLER]
         return ObservedCluster(
-            brokers_expected=len(layout.broker_ids),
-            brokers_ready=sum(pod.ready for pod in brokers),
-            controllers_expected=len(layout.controller_ids),
-            controllers_ready=sum(pod.ready for pod in controllers),
-            cluster_id=layout.cluster_id if await self._is_settled_on_id(cluster, applied) else "",
-            silence=_silence(cluster, progress),
-            controller_id=progress.controller_id,
-            refusal=applied.refusal,
-            not_applied="" if applied.not_applied is None else str(applied.not_applied),
-            not_starting=await self._not_starting(cluster, layout, pods),
-            name_taken=applied.name_taken,
-            claims_taken=applied.claims_taken,
-            unreadable=applied.unreadable,
-            followed_generation=min(progress.roll_generation, progress.config_generation),
-            roll=progress.roll,
-            no_roll=progress.no_roll,
-            scale=progress.scale,
-            racks=progress.racks,
-            config_lagging=progress.config_lagging,
-            config_refused=progress.config_refused,
+            PodsSeen(
+                brokers_expected=len(layout.broker_ids),
+                brokers_ready=sum(pod.ready for pod in brokers),
+                controllers_expected=len(layout.controller_ids),
+                controllers_ready=sum(pod.ready for pod in controllers),
+                broker_pods=sum(pod.role is Role.BROKER for pod in pods),
+                not_starting=await self._not_starting(cluster, layout, pods),
+                away=away,
+            ),
+            AccessSeen(
+                cluster_id=layout.cluster_id if await self._is_settled_on_id(cluster, applied) else "",
+                controller_id=progress.controller_id,
+                silence=_silence(cluster, progress),
+                unreachable=progress.unreachable,
+                listeners=listeners,
+                version=version_range(words.version for words in progress.told.values()),
+            ),
+            ObstaclesSeen(
+                refusal=applied.refusal,
+                not_applied="" if applied.not_applied is None else str(applied.not_applied),
+                name_taken=applied.name_taken,
+                claims_taken=applied.claims_taken,
+                unreadable=applied.unreadable,
+                gate_refused=progress.gate_refused,
+            ),
+            StepsSeen(
+                followed_generation=min(progress.roll_generation, progress.config_generation),
+                roll=progress.roll,
+                no_roll=progress.no_roll,
+                scale=progress.scale,
+                racks=progress.racks,
+            ),
+            SettingsSeen(config_lagging=progress.config_lagging, config_refused=progress.config_refused),
             volumes=applied.volumes,
-            unreachable=progress.unreachable,
-            broker_pods=sum(pod.role is Role.BROKER for pod in pods),
-            listeners=listeners,
-            version=version_range(words.version for words in progress.told.values()),
-            away=away,
             damage=progress.damage,
-            gate_refused=progress.gate_refused,
         )
 
     async def _is_settled_on_id(self, cluster: BrokerCluster, applied: _Applied) -> bool:
@@ -347,10 +362,13 @@ def _open_to_clients(snapshot: Snapshot, cluster: BrokerCluster) -> tuple[Listen
 
 def _is_settled(seen: ObservedCluster) -> bool:
     """Return whether watches and other queues report everything that can still change."""
-    if seen.name_taken or seen.claims_taken:
+    if seen.obstacles.name_taken or seen.obstacles.claims_taken:
         # No watch reports the deletion of an object that does not belong to the operator.
         return False
-    if seen.brokers_ready < seen.brokers_expected or seen.controllers_ready < seen.controllers_expected:
+    if (
+        seen.nodes.brokers_ready < seen.nodes.brokers_expected
+        or seen.nodes.controllers_ready < seen.nodes.controllers_expected
+    ):
         # The reason why a pod is missing is in Events, which are not watched.
         return False
     if seen.certificates is not None and not seen.certificates.settled:

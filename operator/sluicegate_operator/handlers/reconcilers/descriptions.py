@@ -6,9 +6,10 @@ This is a separate queue: a broker may be slow to answer, and fencing and readin
 import logging
 from collections.abc import Mapping, Sequence
 
-from sluicegate_operator.engine.context import recheck_s
-from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.api.queues import Queue
+from sluicegate_operator.engine.context.context import recheck_s
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.descriptions import ask_descriptions
@@ -50,11 +51,11 @@ class DescriptionReconciler:
             return UNTOLD_RETRY
         if progress.told != told:
             before, progress.told = progress.told, told
-            context.mark("registrations", key)
+            context.mark(Queue.REGISTRATIONS, key)
             if _versions(before) != _versions(told):
-                context.mark("clusters", key)
+                context.mark(Queue.CLUSTERS, key)
         if await _damage_changed(progress, brokers, told, security):
-            context.mark("clusters", key)
+            context.mark(Queue.CLUSTERS, key)
         damaged = any(one.is_damaged for one in (progress.damage or {}).values())
         # Brokers repair damage, or a user accepts it, within seconds.
         return context.resync_s(cluster) if damaged else recheck_s(context, cluster)

@@ -7,8 +7,9 @@ same name, in a new namespace, has another uid.
 import logging
 from collections.abc import Awaitable, Callable
 
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.api.schema.metadata import Resource
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.http.errors import NamespaceGoingError
@@ -16,13 +17,15 @@ from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER
 
 log = logging.getLogger(__name__)
 
-CREATING = frozenset({"clusters", "listeners", "observers", "pipelines", "racks", "registrations", "rolls"})
+CREATING = frozenset(
+    {Queue.CLUSTERS, Queue.LISTENERS, Queue.OBSERVERS, Queue.PIPELINES, Queue.RACKS, Queue.REGISTRATIONS, Queue.ROLLS}
+)
 """Queues that create objects, or change objects that are being deleted."""
 
 Reconcile = Callable[[ClusterKey], Awaitable[Again]]
 
 
-def until_namespace_ends(context: Context, name: str, reconcile: Reconcile) -> Reconcile:
+def until_namespace_ends(context: Context, name: Queue, reconcile: Reconcile) -> Reconcile:
     """Wrap the `reconcile` of the queue `name`: skip clusters whose namespace is being deleted.
 
     A cluster is skipped as soon as the API server has refused a create for that reason.

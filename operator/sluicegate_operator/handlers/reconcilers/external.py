@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.queues import Queue
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.external_clusters import FOLLOWERS, UNREACHABLE_RETRY
-from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 from sluicegate_operator.handlers.context import Context
@@ -61,7 +62,7 @@ class ExternalBrokers:
 
     def _mark_queues(self, key: ClusterKey, before: ExternalSeen, seen: ExternalSeen) -> None:
         if (before.cluster_id, before.brokers, before.unseen) != (seen.cluster_id, seen.brokers, seen.unseen):
-            self._context.mark("clusters", key)
+            self._context.mark(Queue.CLUSTERS, key)
         if before.brokers != seen.brokers:
             for queue in FOLLOWERS:
                 self._context.mark(queue, key)

@@ -1,10 +1,10 @@
 """The HTTP addresses of brokers: those of their pods."""
 
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.planning.layout.cluster_layout import HTTP_PORT
-from sluicegate_operator.quotas.observed import HttpPlaces
+from sluicegate_operator.quotas.observing.observed import HttpPlaces
 
 
 async def http_places(context: Context, key: ClusterKey) -> HttpPlaces:

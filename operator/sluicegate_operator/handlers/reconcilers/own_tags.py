@@ -3,7 +3,7 @@
 import asyncio
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster, Brokers
-from sluicegate_operator.api.models.broker_tags import tag_key
+from sluicegate_operator.api.models.parts.broker_tags import tag_key
 from sluicegate_operator.fleet.pods.racks import placed_brokers, read_labels
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.planning.layout.broker_config import OwnTags

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.fleet.pods.landing_places import results_at
 from sluicegate_operator.kube.cache.cached_object import CachedObject
 from sluicegate_operator.planning.layout.store_places import StorePlace, store_place

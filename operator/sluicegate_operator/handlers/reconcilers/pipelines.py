@@ -8,9 +8,9 @@ from typing import Any
 
 from sluicegate_operator.api.models.audit_pipeline import AuditPipeline, AuditPipelineStatus
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.context.context import now
+from sluicegate_operator.engine.context.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
-from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.telling import write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.pods.landing_places import landers_of_all, results_of_all
@@ -47,8 +47,8 @@ from sluicegate_operator.planning.pipelines.schedule import CronSchedule
 from sluicegate_operator.planning.rolls.pod_failures import events_of, why_not_made
 from sluicegate_operator.planning.status.conditions import NAME_TAKEN, NOT_APPLIED, STALLED, not_applied_words
 from sluicegate_operator.planning.status.paused import paused_status
-from sluicegate_operator.resources.audit_run import PIPELINE_LABEL, schedule_metadata
-from sluicegate_operator.resources.audit_spark import spark_application
+from sluicegate_operator.resources.audit.audit_run import PIPELINE_LABEL, schedule_metadata
+from sluicegate_operator.resources.audit.audit_spark import spark_application
 from sluicegate_operator.resources.owner import why_not_ours
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.fleet.pods.workload_pods import trimmed, workload_pod
 from sluicegate_operator.handlers.reconcilers.workloads import Workloads
 from sluicegate_operator.kube.cache.cache import Cache
@@ -116,7 +116,7 @@ class PodsOfQuotas:
         self._judge(cache)
 
     def _judge(self, cache: Cache) -> None:
-        """Mark all quotas on workloads when changes of pods are no longer seen, and when they are seen again."""
+        """Mark the keys of all quotas on workloads when the watches of pods begin to fail, and when they recover."""
         if cache is not self._cache:
             return
         now_s = time.monotonic()

@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.broker_cluster_status import NO_CONTROLLER
 from sluicegate_operator.api.models.broker_registration import BrokerRegistration
+from sluicegate_operator.api.models.parts.broker_cluster_status import NO_CONTROLLER
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.changed_messages import ChangedMessages
-from sluicegate_operator.engine.context import now, recheck_s
-from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
+from sluicegate_operator.engine.context.context import now, recheck_s
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.telling import pass_over, write_one_of_many
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.controllers import fence
@@ -129,7 +130,7 @@ class RegistrationReconciler:
         """Note the active controller for the status of the BrokerCluster, or why none answers."""
         if (progress.controller_id, progress.silence) != (controller_id, silence):
             progress.controller_id, progress.silence = controller_id, silence
-            self._context.mark("clusters", (cluster.namespace, cluster.name))
+            self._context.mark(Queue.CLUSTERS, (cluster.namespace, cluster.name))
 
     def _forget_bundled(self, key: ClusterKey) -> None:
         self._context.fleet.forget(*key)
@@ -258,7 +259,7 @@ class RegistrationReconciler:
         progress = self._context.progress.of(cluster)
         if progress.gate_refused != sentence:
             progress.gate_refused = sentence
-            self._context.mark("clusters", (cluster.namespace, cluster.name))
+            self._context.mark(Queue.CLUSTERS, (cluster.namespace, cluster.name))
             if sentence:
                 await self._context.post(cluster, "Warning", REFUSED, sentence)
 
@@ -368,7 +369,7 @@ class RegistrationReconciler:
         await self._context.write_status(registration, plan.status)
         if plan.events:
             # A broker that has registered again may have other tags and another version.
-            self._context.mark("descriptions", (cluster.namespace, cluster.name))
+            self._context.mark(Queue.DESCRIPTIONS, (cluster.namespace, cluster.name))
         for event in plan.events:
             await self._context.post(registration, event.type, event.reason, event.message)
             await self._context.post(cluster, event.type, f"Broker{event.reason}", event.message)

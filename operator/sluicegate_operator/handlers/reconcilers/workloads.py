@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota, Workload
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.planning.layout.pod_index import WorkloadPod
 from sluicegate_operator.planning.layout.workloads import Members, QuotaKey, WorkloadIndex
 

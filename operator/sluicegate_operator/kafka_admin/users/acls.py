@@ -11,8 +11,8 @@ from kio.schema.describe_acls.v2.response import DescribeAclsResponse
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
+from sluicegate_operator.kafka_admin.connecting.exchange import Exchange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError, check
-from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.planning.users.acl_rules import (
     AclOperation,
     AclPatternType,

@@ -13,8 +13,8 @@ from kio.schema.describe_user_scram_credentials.v0.response import DescribeUserS
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8, i32
 
+from sluicegate_operator.kafka_admin.connecting.exchange import Exchange
 from sluicegate_operator.kafka_admin.errors import check, only
-from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.security.scram import ScramCredential, ScramMechanism
 
 Credentials = Mapping[str, Mapping[ScramMechanism, int]]

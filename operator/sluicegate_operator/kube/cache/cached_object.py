@@ -17,7 +17,7 @@ from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, CUSTOM, POD, STATEFUL_SET, Kind
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
-from sluicegate_operator.resources.lander import lander_of_pod
+from sluicegate_operator.resources.nodes.lander import lander_of_pod
 
 Json = Mapping[str, Any]
 SHARED_MAX = 1024

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sluicegate_operator.api.models.cluster_ca import ClusterCaStatus
+from sluicegate_operator.api.models.parts.cluster_ca import ClusterCaStatus
 from sluicegate_operator.planning.certificates.renewal import NodeInForce
 from sluicegate_operator.planning.status.conditions import Finding
 

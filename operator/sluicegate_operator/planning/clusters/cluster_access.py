@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from sluicegate_operator.api.models.broker_cluster_status import ListenerAddresses
 from sluicegate_operator.api.models.broker_listener import BrokerListener
+from sluicegate_operator.api.models.parts.broker_cluster_status import ListenerAddresses
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.planning.status.conditions import STALLED
 from sluicegate_operator.resources.labels import selector

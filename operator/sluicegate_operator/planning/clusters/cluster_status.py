@@ -1,26 +1,23 @@
 """The status of a BrokerCluster, derived from its observed nodes."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import datetime
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.broker_cluster_status import (
+from sluicegate_operator.api.models.parts.broker_cluster_status import (
     LISTENERS_MAX,
     BrokerClusterStatus,
-    ListenerAddresses,
     RolloutStatus,
 )
 from sluicegate_operator.api.models.replica_numbers import cluster_contradictions
 from sluicegate_operator.api.schema.metadata import Condition
 from sluicegate_operator.planning.certificates.cluster_ca_status import (
     CERTIFICATES_CURRENT,
-    CertificatesSeen,
     certificates_finding,
     cluster_ca_status,
 )
 from sluicegate_operator.planning.clusters.cluster_access import broker_selector
-from sluicegate_operator.planning.layout.volumes import VolumesSeen
+from sluicegate_operator.planning.clusters.observed_cluster import ObservedCluster, PodsSeen
 from sluicegate_operator.planning.registrations.racks import RacksPlan
 from sluicegate_operator.planning.rolls.lost_nodes import NODE_NOT_READY
 from sluicegate_operator.planning.rolls.roll import (
@@ -33,8 +30,7 @@ from sluicegate_operator.planning.rolls.roll import (
     WaitForNodes,
     WaitReason,
 )
-from sluicegate_operator.planning.rolls.scale import NEEDS_A_PERSON, ScaleReason, ScaleStep
-from sluicegate_operator.planning.rolls.start_failures import NodesNotStarting
+from sluicegate_operator.planning.rolls.scale import NEEDS_A_PERSON, ScaleReason
 from sluicegate_operator.planning.status.conditions import (
     CLAIMS_TAKEN,
     NAME_TAKEN,
@@ -49,7 +45,7 @@ from sluicegate_operator.planning.status.conditions import (
     stalled,
     working,
 )
-from sluicegate_operator.planning.status.log_damage import LOGS_DAMAGED, BrokerDamage, damage_finding
+from sluicegate_operator.planning.status.log_damage import LOGS_DAMAGED, damage_finding
 from sluicegate_operator.planning.status.unreadable import UNREADABLE
 
 MESSAGE_MAX = 4096
@@ -64,77 +60,17 @@ _NOTHING_UNFINISHED = frozenset({"Done", NO_NODES.reason})
 """Reasons of status.rollout with which no roll is unfinished."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedCluster:
-    """The input of `cluster_status`.
-
-    - `refusal`: the API server's message if it permanently refuses a child object; empty if all children were applied.
-    - `not_applied`: the API server's message if the refusal may pass and has lasted.
-    - `not_starting`: what prevents a node from starting, if anything.
-    - `name_taken`: which child's name is used by an object that the cluster does not own, and what to do.
-    - `claims_taken`: see planning.clusters.claims.
-    - `unreadable`: objects that the children depend on and that cannot be read.
-    - `followed_generation`: generation of the spec from which `roll`, `scale` and `config_lagging` were derived; None
-      is the present one.
-    - `roll`, `scale`: the steps of planning.rolls.roll and planning.rolls.scale.
-    - `racks`: the plan of planning.registrations.racks, if the cluster has racks.
-    - `config_lagging`: brokers without all of the dynamic configuration, with what they lack.
-    - `config_refused`: the brokers' message about a value that they refuse.
-    - `volumes`: None if they have not been checked.
-    - `unreachable`: brokers whose pods are ready and that have not answered for long, with the cause.
-    - `broker_pods`: number of broker pods that exist.
-    - `listeners`: those that clients can use.
-    - `version`: see planning.clusters.cluster_access.version_range; None before a broker has reported it.
-    - `away`: a sentence about nodes that are lost, see planning.rolls.lost_nodes.
-    """
-
-    brokers_expected: int
-    brokers_ready: int
-    controllers_expected: int = 0
-    controllers_ready: int = 0
-    cluster_id: str = ""
-    controller_id: int | None = None
-    refusal: str = ""
-    not_applied: str = ""
-    not_starting: NodesNotStarting | None = None
-    name_taken: str = ""
-    claims_taken: str = ""
-    unreadable: str = ""
-    followed_generation: int | None = None
-    roll: RollStep | None = None
-    no_roll: NoRoll | None = None
-    """Why the operator planned no roll; None before its first reconcile of the nodes."""
-    scale: ScaleStep | None = None
-    racks: RacksPlan | None = None
-    config_lagging: Mapping[int, str] = field(default_factory=dict)
-    config_refused: str = ""
-    volumes: VolumesSeen | None = None
-    unreachable: Mapping[int, str] = field(default_factory=dict)
-    broker_pods: int = 0
-    listeners: tuple[ListenerAddresses, ...] = ()
-    version: str | None = None
-    away: str = ""
-    damage: Mapping[int, BrokerDamage] | None = None
-    """Damaged offsets by broker id; None before a broker has answered."""
-    gate_refused: str = ""
-    """Why the readiness gate of a broker's pod is not set, if the API server refuses it for good."""
-    certificates: CertificatesSeen | None = None
-    """The cluster's own certificates, with spec.clusterCa."""
-    silence: str = ""
-    """Why the active controller is unknown, after none has answered for a minute; empty otherwise."""
-
-
 def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime) -> BrokerClusterStatus:
     """Return the status without dynamicConfigKeys, which is written separately."""
     old = cluster.status
     progress = _cluster_progress(cluster, seen)
-    brokers = f"{seen.brokers_ready}/{seen.brokers_expected}"
+    brokers = seen.nodes.brokers
     own = (
-        Finding("BrokersReady", _all(seen.brokers_ready, seen.brokers_expected), "Counted", brokers),
+        Finding("BrokersReady", _has_all_brokers(seen.nodes), "Counted", brokers),
         _controllers_ready(seen),
         _paused(cluster, seen),
         *_rolling(cluster, seen),
-        *((_racks_known(seen.racks),) if seen.racks is not None else ()),
+        *((_racks_known(seen.steps.racks),) if seen.steps.racks is not None else ()),
         *_contradictions(cluster),
         *((damage_finding(seen.damage),) if seen.damage else ()),
         *((certificates_finding(seen.certificates),) if seen.certificates else ()),
@@ -144,14 +80,14 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
         observed_generation=observed_generation(cluster, old, progress),
         conditions=(*found, *_not_looked_at(cluster, found)),
         brokers=brokers,
-        ready_brokers=seen.brokers_ready,
-        replicas=seen.broker_pods,
+        ready_brokers=seen.nodes.brokers_ready,
+        replicas=seen.nodes.broker_pods,
         selector=broker_selector(cluster.name),
-        version=seen.version or old.version,
-        bootstrap_servers=seen.listeners[0].bootstrap_servers if seen.listeners else "",
-        listeners=seen.listeners[:LISTENERS_MAX],
-        cluster_id=seen.cluster_id or old.cluster_id,
-        controller_id=cluster.status.controller_id if seen.controller_id is None else seen.controller_id,
+        version=seen.access.version or old.version,
+        bootstrap_servers=seen.access.listeners[0].bootstrap_servers if seen.access.listeners else "",
+        listeners=seen.access.listeners[:LISTENERS_MAX],
+        cluster_id=seen.access.cluster_id or old.cluster_id,
+        controller_id=cluster.status.controller_id if seen.access.controller_id is None else seen.access.controller_id,
         rollout=_rollout(old, seen),
         volumes=old.volumes if seen.volumes is None else seen.volumes.status,
         cluster_ca=old.cluster_ca if seen.certificates is None else cluster_ca_status(seen.certificates),
@@ -160,17 +96,17 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
 
 def _controllers_ready(seen: ObservedCluster) -> Finding:
     """Return ControllersReady; unknown while all controller pods are ready and none answers the operator."""
-    all_ready = seen.controllers_ready >= seen.controllers_expected
-    if all_ready and seen.silence:
-        return Finding(CONTROLLERS_READY, None, CONTROLLERS_UNREACHABLE, seen.silence)
-    return Finding(CONTROLLERS_READY, all_ready, "Counted", f"{seen.controllers_ready}/{seen.controllers_expected}")
+    all_ready = seen.nodes.controllers_are_ready
+    if all_ready and seen.access.silence:
+        return Finding(CONTROLLERS_READY, None, CONTROLLERS_UNREACHABLE, seen.access.silence)
+    return Finding(CONTROLLERS_READY, all_ready, "Counted", seen.nodes.controllers)
 
 
 def _rolling(cluster: BrokerCluster, seen: ObservedCluster) -> tuple[Finding, ...]:
     """Return Rolling and RollBlocked; empty until this operator has checked the nodes."""
-    if seen.roll is not None:
-        return roll_findings(seen.roll)
-    none = NoRoll("Paused", PAUSED, holds=True) if cluster.spec.paused else seen.no_roll
+    if seen.steps.roll is not None:
+        return roll_findings(seen.steps.roll)
+    none = NoRoll("Paused", PAUSED, holds=True) if cluster.spec.paused else seen.steps.no_roll
     if none is None:
         return ()
     rollout = cluster.status.rollout
@@ -182,11 +118,11 @@ def _rolling(cluster: BrokerCluster, seen: ObservedCluster) -> tuple[Finding, ..
 
 
 def _rollout(old: BrokerClusterStatus, seen: ObservedCluster) -> RolloutStatus | None:
-    if seen.roll is not None:
-        return rollout_status(seen.roll)
-    if seen.no_roll is None or seen.no_roll.holds:
+    if seen.steps.roll is not None:
+        return rollout_status(seen.steps.roll)
+    if seen.steps.no_roll is None or seen.steps.no_roll.holds:
         return old.rollout
-    return RolloutStatus(reason=seen.no_roll.reason, message=seen.no_roll.message)
+    return RolloutStatus(reason=seen.steps.no_roll.reason, message=seen.steps.no_roll.message)
 
 
 def _not_looked_at(cluster: BrokerCluster, found: Sequence[Condition]) -> tuple[Condition, ...]:
@@ -201,8 +137,8 @@ def _not_looked_at(cluster: BrokerCluster, found: Sequence[Condition]) -> tuple[
     return tuple(condition for condition in cluster.status.conditions if condition.type in types)
 
 
-def _all(ready_nodes: int, expected: int) -> bool:
-    return expected > 0 and ready_nodes >= expected
+def _has_all_brokers(nodes: PodsSeen) -> bool:
+    return nodes.brokers_expected > 0 and nodes.brokers_are_ready
 
 
 def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
@@ -211,8 +147,8 @@ def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress
     pause = _paused(cluster, seen)
     if pause.holds:
         return _as_nodes_are(seen, pause)
-    if seen.not_applied:
-        return working(NOT_APPLIED, not_applied_words(seen.not_applied)[:MESSAGE_MAX])
+    if seen.obstacles.not_applied:
+        return working(NOT_APPLIED, not_applied_words(seen.obstacles.not_applied)[:MESSAGE_MAX])
     return _moving(seen) or _settled(cluster, seen)
 
 
@@ -220,7 +156,7 @@ def _paused(cluster: BrokerCluster, seen: ObservedCluster) -> Finding:
     """Return the condition Paused, which is not a failure. A pause requested by an earlier spec no longer counts."""
     if cluster.spec.paused:
         return Finding("Paused", holds=True, reason="Paused", message=PAUSED)
-    step = seen.roll
+    step = seen.steps.roll
     if isinstance(step, WaitForNodes) and step.reason is WaitReason.PAUSED and _is_followed(cluster, seen):
         return Finding("Paused", holds=True, reason="RolloutPaused", message=step.message[:MESSAGE_MAX])
     return Finding("Paused", holds=False, reason="NotPaused")
@@ -232,35 +168,35 @@ def _as_nodes_are(seen: ObservedCluster, pause: Finding) -> Progress:
     Running nodes continue to serve, and Kubernetes restarts them: a pause stops only the operator's changes.
     """
     say = ready if _missing(seen) is None else working
-    counted = f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready"
+    counted = f"{seen.nodes.brokers} brokers ready"
     return say(pause.reason, f"{pause.message}; {counted}")
 
 
 def _stuck(cluster: BrokerCluster, seen: ObservedCluster) -> Progress | None:
     """Return the progress if everything waits for an action of a user, else None."""
-    if seen.unreadable:
-        return stalled(UNREADABLE, f"{seen.unreadable}; nodes and Services stay unchanged until then")
-    if seen.name_taken:
-        return stalled(NAME_TAKEN, seen.name_taken)
-    if seen.claims_taken:
-        return stalled(CLAIMS_TAKEN, seen.claims_taken)
-    if seen.refusal:
-        return stalled(REFUSED, seen.refusal)
+    if seen.obstacles.unreadable:
+        return stalled(UNREADABLE, f"{seen.obstacles.unreadable}; nodes and Services stay unchanged until then")
+    if seen.obstacles.name_taken:
+        return stalled(NAME_TAKEN, seen.obstacles.name_taken)
+    if seen.obstacles.claims_taken:
+        return stalled(CLAIMS_TAKEN, seen.obstacles.claims_taken)
+    if seen.obstacles.refusal:
+        return stalled(REFUSED, seen.obstacles.refusal)
     if seen.certificates is not None and seen.certificates.problem and not seen.certificates.usable:
         return stalled(seen.certificates.reason, seen.certificates.problem[:MESSAGE_MAX])
-    if stuck := [wait for wait in seen.racks.waiting if wait.needs_a_person] if seen.racks else []:
+    if stuck := [wait for wait in seen.steps.racks.waiting if wait.needs_a_person] if seen.steps.racks else []:
         return stalled("RackUnknown", stuck[0].message)
-    if seen.gate_refused:
-        return stalled(REFUSED, seen.gate_refused[:MESSAGE_MAX])
-    failing = seen.not_starting
-    if failing is not None and failing.needs_a_person and not isinstance(seen.roll, Restart):
+    if seen.obstacles.gate_refused:
+        return stalled(REFUSED, seen.obstacles.gate_refused[:MESSAGE_MAX])
+    failing = seen.nodes.not_starting
+    if failing is not None and failing.needs_a_person and not isinstance(seen.steps.roll, Restart):
         return stalled(failing.node.failure.reason, failing.node.sentence)
     if (
-        isinstance(seen.roll, WaitForNodes)
-        and seen.roll.reason is WaitReason.RESTART_REFUSED
+        isinstance(seen.steps.roll, WaitForNodes)
+        and seen.steps.roll.reason is WaitReason.RESTART_REFUSED
         and _is_followed(cluster, seen)
     ):
-        return stalled(seen.roll.reason.value, seen.roll.message[:MESSAGE_MAX])
+        return stalled(seen.steps.roll.reason.value, seen.steps.roll.message[:MESSAGE_MAX])
     return None
 
 
@@ -270,60 +206,63 @@ def _is_followed(cluster: BrokerCluster, seen: ObservedCluster) -> bool:
     An operator that has just started has not planned yet, and uses the observedGeneration that its predecessor wrote.
     """
     generation = cluster.metadata.generation
-    return seen.followed_generation is None or generation in (
-        seen.followed_generation,
+    return seen.steps.followed_generation is None or generation in (
+        seen.steps.followed_generation,
         cluster.status.observed_generation,
     )
 
 
 def _moving(seen: ObservedCluster) -> Progress | None:
     """Return the progress if nodes are being restarted or started, else None."""
-    if isinstance(seen.roll, Restart | WaitForNodes):
-        message = rollout_status(seen.roll).message
-        return working("Rolling", f"{message}; {seen.away}"[:MESSAGE_MAX] if seen.away else message)
+    if isinstance(seen.steps.roll, Restart | WaitForNodes):
+        message = rollout_status(seen.steps.roll).message
+        return working("Rolling", f"{message}; {seen.nodes.away}"[:MESSAGE_MAX] if seen.nodes.away else message)
     return _missing(seen)
 
 
 def _missing(seen: ObservedCluster) -> Progress | None:
-    if seen.away:
-        return working(NODE_NOT_READY, seen.away[:MESSAGE_MAX])
-    if failing := seen.not_starting:
+    if seen.nodes.away:
+        return working(NODE_NOT_READY, seen.nodes.away[:MESSAGE_MAX])
+    if failing := seen.nodes.not_starting:
         return working(failing.node.failure.reason, failing.node.sentence)
-    if seen.controllers_ready < seen.controllers_expected:
-        return working("ControllersStarting", f"{seen.controllers_ready}/{seen.controllers_expected} controllers ready")
-    if seen.silence:
-        message = f"{seen.silence[:MESSAGE_MAX]}; check the controllers' logs and the network from the operator to them"
+    if not seen.nodes.controllers_are_ready:
+        return working("ControllersStarting", f"{seen.nodes.controllers} controllers ready")
+    if seen.access.silence:
+        silence = seen.access.silence[:MESSAGE_MAX]
+        message = f"{silence}; check the controllers' logs and the network from the operator to them"
         return working(CONTROLLERS_UNREACHABLE, message)
-    if not _all(seen.brokers_ready, seen.brokers_expected):
-        return working("BrokersStarting", f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready")
+    if not _has_all_brokers(seen.nodes):
+        return working("BrokersStarting", f"{seen.nodes.brokers} brokers ready")
     return None
 
 
 def _settled(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
     """Return the progress of a cluster whose nodes all run."""
-    if seen.unreachable:
-        named = "; ".join(f"broker {broker_id}: {why}" for broker_id, why in sorted(seen.unreachable.items()))
-        message = f"{len(seen.unreachable)}/{seen.brokers_expected} brokers do not answer the operator: {named}"
+    if seen.access.unreachable:
+        named = "; ".join(f"broker {broker_id}: {why}" for broker_id, why in sorted(seen.access.unreachable.items()))
+        message = (
+            f"{len(seen.access.unreachable)}/{seen.nodes.brokers_expected} brokers do not answer the operator: {named}"
+        )
         return working("BrokersUnreachable", message[:MESSAGE_MAX])
     if not _is_followed(cluster, seen):
         return working("SpecChanged", "the changed spec is being compared with the nodes")
-    if seen.scale is not None and seen.scale.reason is not ScaleReason.SCALED:
-        say = stalled if seen.scale.reason in NEEDS_A_PERSON else working
-        return say(seen.scale.reason.value, seen.scale.message)
-    if seen.config_refused:
-        return stalled("ConfigRefused", seen.config_refused)
+    if seen.steps.scale is not None and seen.steps.scale.reason is not ScaleReason.SCALED:
+        say = stalled if seen.steps.scale.reason in NEEDS_A_PERSON else working
+        return say(seen.steps.scale.reason.value, seen.steps.scale.message)
+    if seen.settings.config_refused:
+        return stalled("ConfigRefused", seen.settings.config_refused)
     if seen.volumes is not None and seen.volumes.refused:
         return stalled("VolumesRefused", seen.volumes.refused)
     if seen.volumes is not None and seen.volumes.status.growing:
         return working("VolumesGrowing", "; ".join(seen.volumes.status.growing)[:MESSAGE_MAX])
-    if seen.config_lagging:
-        broker_id, what = min(seen.config_lagging.items())
+    if seen.settings.config_lagging:
+        broker_id, what = min(seen.settings.config_lagging.items())
         return working(
             "ConfigApplying",
-            f"{len(seen.config_lagging)} brokers do not have the configuration yet, for example broker"
+            f"{len(seen.settings.config_lagging)} brokers do not have the configuration yet, for example broker"
             f" {broker_id}: {what}",
         )
-    return ready("Running", f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready")
+    return ready("Running", f"{seen.nodes.brokers} brokers ready")
 
 
 def _contradictions(cluster: BrokerCluster) -> tuple[Finding, ...]:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.broker_cluster_status import NO_CONTROLLER, BrokerClusterStatus
+from sluicegate_operator.api.models.parts.broker_cluster_status import NO_CONTROLLER, BrokerClusterStatus
 from sluicegate_operator.planning.clusters.cluster_access import metadata_version
 from sluicegate_operator.planning.clusters.cluster_status import MESSAGE_MAX, PAUSED
 from sluicegate_operator.planning.registrations.registrations import age_step, lag_step

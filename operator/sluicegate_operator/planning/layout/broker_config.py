@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from sluicegate_operator.api.configs.config_keys import DYNAMIC_CONFIG_KEYS
-from sluicegate_operator.api.models.broker_tags import TAG_PREFIX
+from sluicegate_operator.api.models.parts.broker_tags import TAG_PREFIX
 from sluicegate_operator.planning.layout.canonical import same_broker_value
 from sluicegate_operator.planning.layout.limits import ObservedLimits, SetBrokerConfigs
 

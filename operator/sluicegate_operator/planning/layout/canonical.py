@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from sluicegate_operator.api.configs.config_defaults import BROKER_DEFAULTS
 from sluicegate_operator.api.configs.config_keys import BROKER_CONFIG, LISTENER_PREFIX, TOPIC_CONFIG
-from sluicegate_operator.api.models.audit_landing import AuditLanding, AuditSettings
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster, Brokers, Controllers, ObserversSettings
-from sluicegate_operator.api.models.pod_settings import PodSettings, Toleration
+from sluicegate_operator.api.models.parts.audit_landing import AuditLanding, AuditSettings
+from sluicegate_operator.api.models.parts.pod_settings import PodSettings, Toleration
 from sluicegate_operator.api.schema.config_values import ConfigValue
 from sluicegate_operator.api.schema.quantities import amount, canonical_quantity, is_quantity
 from sluicegate_operator.api.schema.resource_amounts import Resources
@@ -20,7 +20,7 @@ from sluicegate_operator.planning.layout.listener_security import AUDIENCES, CLA
 from sluicegate_operator.planning.layout.restart_reasons import NodeRevision, node_revision
 from sluicegate_operator.planning.layout.store_places import canonical_uri
 from sluicegate_operator.resources.container_resources import BROKER, CONTROLLER, LANDER, container_resources
-from sluicegate_operator.resources.placement import NODE
+from sluicegate_operator.resources.nodes.placement import NODE
 
 _DEFAULT_CLAIM = "sub"
 _DOCKER_HUB, _LIBRARY = ("docker.io", "index.docker.io"), "library/"

@@ -11,7 +11,7 @@ from typing import Any
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
-from sluicegate_operator.api.models.pod_settings import PodSettings
+from sluicegate_operator.api.models.parts.pod_settings import PodSettings
 from sluicegate_operator.planning.layout.canonical import canonical_cluster, canonical_layout
 from sluicegate_operator.planning.layout.cluster_layout import (
     CONTROLLER_PORT,
@@ -33,8 +33,16 @@ from sluicegate_operator.resources.config_map import config_map
 from sluicegate_operator.resources.controller_role import journal_rights
 from sluicegate_operator.resources.listener_services import broker_service, listener_service
 from sluicegate_operator.resources.network_policy import OpenPorts, network_policy
+from sluicegate_operator.resources.nodes.pod_disruption_budget import pod_disruption_budget
+from sluicegate_operator.resources.nodes.statefulset import (
+    LOG_DIR,
+    SHUTDOWN_TIMEOUT_S,
+    NodeSet,
+    image_of,
+    pod_spec,
+    statefulset,
+)
 from sluicegate_operator.resources.observer_code import observer_python_path, observer_volumes
-from sluicegate_operator.resources.pod_disruption_budget import pod_disruption_budget
 from sluicegate_operator.resources.properties import render_properties
 from sluicegate_operator.resources.rack import RACK_FILE
 from sluicegate_operator.resources.service import (
@@ -44,14 +52,6 @@ from sluicegate_operator.resources.service import (
     port_name,
 )
 from sluicegate_operator.resources.service_account import service_account
-from sluicegate_operator.resources.statefulset import (
-    LOG_DIR,
-    SHUTDOWN_TIMEOUT_S,
-    NodeSet,
-    image_of,
-    pod_spec,
-    statefulset,
-)
 
 Json = dict[str, Any]
 _INDEX = "$(POD_INDEX)"

@@ -19,7 +19,7 @@ from kafka_bytes.uuids import decode_uuid, encode_uuid
 from sluicegate_operator.api.configs.config_keys import DYNAMIC_CONFIG_KEYS, LISTENER_PREFIX
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster, ConnectionQuotaSettings
 from sluicegate_operator.api.models.broker_listener import BrokerListener
-from sluicegate_operator.api.models.broker_tags import tag_key
+from sluicegate_operator.api.models.parts.broker_tags import tag_key
 from sluicegate_operator.api.schema.metadata import API_VERSION
 from sluicegate_operator.planning.layout.listener_security import (
     is_admitted,

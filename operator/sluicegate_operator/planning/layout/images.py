@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from sluicegate_operator.api.models.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.resources.audit_job import DEFAULT_IMAGE as PIPELINE_IMAGE
-from sluicegate_operator.resources.statefulset import DEFAULT_IMAGE
+from sluicegate_operator.resources.audit.audit_job import DEFAULT_IMAGE as PIPELINE_IMAGE
+from sluicegate_operator.resources.nodes.statefulset import DEFAULT_IMAGE
 
 LANDING_IMAGE = f"{DEFAULT_IMAGE}-landing"
 

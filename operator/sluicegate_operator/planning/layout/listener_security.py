@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from sluicegate_operator.api.configs.config_keys import LISTENER_PREFIX
 from sluicegate_operator.api.models.broker_listener import BrokerListener
-from sluicegate_operator.api.models.listener_security import DEFAULT_AUDIENCE, ListenerAuthentication
+from sluicegate_operator.api.models.parts.listener_security import DEFAULT_AUDIENCE, ListenerAuthentication
 from sluicegate_operator.resources.secrets.listener_stores import API_CA, API_TOKEN, KEYSTORE, TRUSTSTORE, ListenerStore
 
 API_SERVER_KEYS = "https://kubernetes.default.svc/openid/v1/jwks"

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster, Storage
-from sluicegate_operator.api.models.broker_cluster_status import VolumesStatus
+from sluicegate_operator.api.models.parts.broker_cluster_status import VolumesStatus
 from sluicegate_operator.api.schema.quantities import amount, is_quantity
 from sluicegate_operator.planning.layout.cluster_layout import Role
-from sluicegate_operator.resources.statefulset import CONTROLLER_STORAGE
+from sluicegate_operator.resources.nodes.statefulset import CONTROLLER_STORAGE
 
 GROWING_SHOWN_MAX = 120
 SENTENCE_MAX = 1024

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sluicegate_operator.api.models.broker_listener import BrokerListener
-from sluicegate_operator.api.models.listener_exposure import BROKER
+from sluicegate_operator.api.models.parts.listener_exposure import BROKER
 
 Json = Mapping[str, Any]
 

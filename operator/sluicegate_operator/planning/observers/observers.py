@@ -16,7 +16,7 @@ from sluicegate_operator.planning.layout.limits import SetBrokerConfigs
 from sluicegate_operator.planning.observers.observer_code import ModulesFound, ObserverModule
 from sluicegate_operator.planning.status.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.status.seniority import seniority
-from sluicegate_operator.resources.statefulset import LOG_DIR
+from sluicegate_operator.resources.nodes.statefulset import LOG_DIR
 
 NAMES = "observer.class.names"
 AUDIT_LOG, SPOOLS = "audit-log", "spool.dir"

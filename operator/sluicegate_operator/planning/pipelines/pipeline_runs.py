@@ -11,7 +11,7 @@ from typing import Any
 from sluicegate_operator.planning.pipelines.run_summary import LINE_MAX, Summary, last_line, read_summary
 from sluicegate_operator.planning.rolls.pod_failures import OOM_KILLED, pod_failure
 from sluicegate_operator.planning.rolls.start_failures import StartFailure
-from sluicegate_operator.resources.audit_spark import RUN_LABEL
+from sluicegate_operator.resources.audit.audit_spark import RUN_LABEL
 
 Json = Mapping[str, Any]
 

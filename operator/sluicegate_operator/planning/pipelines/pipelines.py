@@ -17,10 +17,10 @@ from sluicegate_operator.planning.layout.audit_places import Lander, Results, wh
 from sluicegate_operator.planning.pipelines.pipeline_runs import PipelineRun
 from sluicegate_operator.planning.pipelines.schedule import CronSchedule, ScheduleError, parse_schedule
 from sluicegate_operator.planning.status.missing_cluster import cluster_missing_words
-from sluicegate_operator.resources.audit_files import audit_files
-from sluicegate_operator.resources.audit_job import cron_job
-from sluicegate_operator.resources.audit_run import AuditPlaces
-from sluicegate_operator.resources.audit_spark import KEPT, scheduled_spark_application
+from sluicegate_operator.resources.audit.audit_files import audit_files
+from sluicegate_operator.resources.audit.audit_job import cron_job
+from sluicegate_operator.resources.audit.audit_run import AuditPlaces
+from sluicegate_operator.resources.audit.audit_spark import KEPT, scheduled_spark_application
 from sluicegate_operator.resources.owner import controller_of, is_controlled_by
 
 Json = dict[str, Any]

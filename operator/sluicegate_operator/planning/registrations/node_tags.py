@@ -5,7 +5,7 @@ The tags change when a broker starts on another node, and when its node's labels
 
 from collections.abc import Mapping
 
-from sluicegate_operator.api.models.broker_tags import tag_key
+from sluicegate_operator.api.models.parts.broker_tags import tag_key
 from sluicegate_operator.planning.registrations.racks import NodeLabels
 
 

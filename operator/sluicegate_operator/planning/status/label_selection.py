@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from sluicegate_operator.api.models.label_selector import LabelExpression, LabelSelector
+from sluicegate_operator.api.models.parts.label_selector import LabelExpression, LabelSelector
 
 Pair = tuple[str, str]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.cluster_ca import FORCE_RENEW
+from sluicegate_operator.api.models.parts.cluster_ca import FORCE_RENEW
 from sluicegate_operator.resources.labels import labels
 from sluicegate_operator.resources.owner import child_metadata
 

@@ -47,7 +47,7 @@ from tests.integration.differential.scripts.access_requests import (
 from tests.integration.differential.scripts.batches import Batch
 from tests.integration.differential.scripts.records import produce_fields
 from tests.integration.differential.scripts.topics import TIMEOUT_MS, new
-from tests.support.processes.wire_client import CLOSED, ConnectionEnded, Plain, WireClient, trimmed
+from tests.support.processes.clients.wire_client import CLOSED, ConnectionEnded, Plain, WireClient, trimmed
 
 PROPERTIES: Mapping[str, str] = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -3,7 +3,7 @@
 from tests.integration.differential.scripts.batches import Batch
 from tests.integration.differential.scripts.records import produce_fields
 from tests.integration.differential.scripts.topics import NOBODY, STRANGER, TIMEOUT_MS, new
-from tests.support.processes.wire_client import Plain
+from tests.support.processes.clients.wire_client import Plain
 
 OWNER, GUEST = "127.0.0.1", "127.0.0.2"
 ANONYMOUS = "User:ANONYMOUS"

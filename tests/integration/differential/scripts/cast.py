@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from tests.integration.differential.play import Play
-from tests.support.processes.wire_client import CLOSED, Plain, read_answer, trimmed
+from tests.support.processes.clients.wire_client import CLOSED, Plain, read_answer, trimmed
 
 WAITS = "(waits)"
 """Recorded if an answer has not arrived yet."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tests.integration.differential.play import Play
 from tests.integration.differential.settling import settle
-from tests.support.processes.wire_client import Plain
+from tests.support.processes.clients.wire_client import Plain
 
 IP_RATE = "connection_creation_rate"
 Entity = Sequence[tuple[str, str | None]]

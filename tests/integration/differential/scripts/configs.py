@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tests.integration.differential.play import Play
 from tests.integration.differential.settling import BROKER, SET, TOPIC, resource, settle
-from tests.support.processes.wire_client import Plain
+from tests.support.processes.clients.wire_client import Plain
 
 GROUP, BROKER_LOGGER, CLIENT_METRICS = 32, 8, 16
 DELETE, APPEND, SUBTRACT = 1, 2, 3

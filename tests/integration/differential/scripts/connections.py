@@ -9,7 +9,7 @@ from tests.integration.differential.play import PATIENCE_S, Play
 from tests.integration.differential.scripts.client_quotas import IP_RATE, entry
 from tests.integration.differential.scripts.crowd import Crowd
 from tests.integration.differential.settling import BROKER, SET, resource, settle
-from tests.support.processes.wire_client import Plain
+from tests.support.processes.clients.wire_client import Plain
 
 DELETE = 1
 RATE, PER_IP, OVERRIDES, MAX = (

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from tests.integration.differential.play import Play
-from tests.support.processes.wire_client import Plain, trimmed
+from tests.support.processes.clients.wire_client import Plain, trimmed
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 TIMEOUT_MS = 15_000

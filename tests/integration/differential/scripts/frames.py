@@ -3,7 +3,7 @@
 import struct
 
 from tests.integration.differential.play import Play
-from tests.support.processes.wire_client import CLOSED, read_answer
+from tests.support.processes.clients.wire_client import CLOSED, read_answer
 
 SILENT_AFTER_S = 3.0
 API_VERSIONS = 18

@@ -3,7 +3,7 @@
 from tests.integration.differential.play import Play
 from tests.integration.differential.scripts.topics import NODE, TIMEOUT_MS, new
 from tests.integration.differential.settling import settle
-from tests.support.processes.wire_client import Plain, trimmed
+from tests.support.processes.clients.wire_client import Plain, trimmed
 
 PREFERRED, UNCLEAN = 0, 1
 STRANGER = 77

@@ -11,7 +11,7 @@ from tests.integration.differential.scripts.batches import Batch
 from tests.integration.differential.scripts.topics import NOBODY, STRANGER, TIMEOUT_MS, new
 from tests.integration.differential.settling import settle
 from tests.support.logs.packed_batches import timed
-from tests.support.processes.wire_client import CLOSED, Plain, read_answer, request_frame, trimmed
+from tests.support.processes.clients.wire_client import CLOSED, Plain, read_answer, request_frame, trimmed
 
 PRODUCE_VERSIONS = range(3, 14)
 PRODUCED_BY_ID_SINCE = 13

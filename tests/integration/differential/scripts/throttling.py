@@ -13,7 +13,7 @@ from tests.integration.differential.scripts.client_quotas import Entity, entry
 from tests.integration.differential.scripts.records import NOW_MS, fetch_fields, produce_fields, topic
 from tests.integration.differential.scripts.topics import TIMEOUT_MS, new
 from tests.integration.differential.settling import settle
-from tests.support.processes.wire_client import Plain
+from tests.support.processes.clients.wire_client import Plain
 
 NEAR_MS = 300
 SAMPLES_S = 3.2

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from tests.integration.differential.play import Play
 from tests.integration.differential.settling import settle
-from tests.support.processes.wire_client import Plain, trimmed
+from tests.support.processes.clients.wire_client import Plain, trimmed
 
 NOBODY = UUID(int=0)
 STRANGER = UUID("6ba7b810-9dad-41d1-80b4-00c04fd430c8")

@@ -25,7 +25,7 @@ from kafka_bytes.batches import HEADER_BYTES, MAGIC, Header, parse_header
 from tests.simulation.cluster import check
 from tests.simulation.cluster.faults import disk_faults
 from tests.simulation.cluster.machine.process import Process
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.cluster import check
 from tests.simulation.cluster.machine.process import Process
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster

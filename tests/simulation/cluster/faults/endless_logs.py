@@ -4,7 +4,7 @@ Leaders are asked, and may be slow or away. Only the offsets in their answers ar
 """
 
 from broker_runtime.groups.epoch_ends import EpochEnds
-from broker_runtime.groups.push.log_ends import Asked, End, Ends, Partition
+from broker_runtime.groups.push.state.log_ends import Asked, End, Ends, Partition
 
 _FAR = 1 << 60
 

@@ -31,9 +31,9 @@ from tests.simulation.cluster.machine.loop import START_S, Owner, VirtualLoop, c
 from tests.simulation.cluster.machine.network import Network
 from tests.simulation.cluster.machine.server import SimulatedServer
 from tests.simulation.cluster.machine.sockets import SimulatedDialler
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.inline_executor import InlineExecutor
 from tests.support.fakes.journal_store import SharedObjects
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.oracles.imports_on_demand import import_all
 
 import_all()

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from audit_pipeline.results.outcomes.error_names import ERROR_NAMES
+
 MACROS: Final = """
     CREATE MACRO begin_of(us, step) AS us - ((us % step) + step) % step;
     CREATE MACRO day_of(us) AS begin_of(us, 86400000000) // 86400000000;
@@ -273,6 +275,7 @@ HEARD_WINDOWS: Final = """
         SELECT cluster_id, broker_id, ts, 1 AS events FROM request
         UNION ALL SELECT cluster_id, broker_id, ts, 1 FROM connection
         UNION ALL SELECT cluster_id, broker_id, ts, 1 FROM inventory
+        UNION ALL SELECT cluster_id, broker_id, ts, 1 FROM change
         UNION ALL SELECT cluster_id, broker_id, ts, seq - first_seq + 1
             FROM (SELECT DISTINCT cluster_id, broker_id, boot_id, first_seq, seq, ts FROM level_rollup)
     ),
@@ -293,6 +296,15 @@ REGISTRATIONS: Final = """
     GROUP BY ALL
 """
 
+_ERRORS: Final = ", ".join(f"({code}, '{name}')" for code, name in ERROR_NAMES.items())
+
+CHANGES: Final = f"""
+    SELECT day_of(ts) AS event_date, change.*,
+        CASE WHEN error_code IS NULL THEN CASE ending WHEN 'answered' THEN 'unknown' ELSE ending END
+            WHEN error_code = 0 THEN 'succeeded' ELSE coalesce(name, 'error ' || error_code) END AS outcome
+    FROM change LEFT JOIN (VALUES {_ERRORS}) AS error (code, name) ON error.code = change.error_code
+"""
+
 FACTS: Final = {
     "partitions": PARTITIONS,
     "usage": USAGE,
@@ -305,5 +317,6 @@ FACTS: Final = {
     "mirror_buckets": MIRROR_BUCKETS,
     "heard_windows": HEARD_WINDOWS,
     "registrations": REGISTRATIONS,
+    "changes": CHANGES,
 }
 """SQL of each fact by name; each may read those before it. `partitions` is an intermediate step."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 from audit_pipeline.spool.segment import Footer, SegmentFile, folder_of, packed, segment_name
 from audit_pipeline.spool.tables import arrow_schema
 from tests.support.audit.audit_weeks.cast import APIS, ENDINGS, FETCH, Cast, Rows
+from tests.support.audit.audit_weeks.changing import changes
 from tests.support.audit.audit_weeks.connections import ACCEPTED, EVENTS, LIMITED, REASONS
 from tests.support.audit.audit_weeks.other_tables import INTERVAL_US, intervals, is_added_up
 from tests.support.audit.audit_weeks.requests import NO_ACKS, Requests
@@ -19,6 +20,7 @@ Columns = dict[str, pa.Array]
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _NEARLY_A_SECOND_US: Final = 900_000
+_NONE: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,11 @@ def tables_of(content: Content, cast: Cast, first_seq: int) -> tuple[dict[str, p
     first_row = np.unique(of_interval, return_index=True)[1]
     widths = _widths(added)
     gaps = content.gaps
+    # Brokers of version 1.0 write no changes.
+    changed = np.flatnonzero(~is_added_up(made.requests)) if content.registered_brokers is not None else _NONE
     times = {
         "request": ended_us,
+        "change": ended_us[changed],
         "connection": content.connections["ts"],
         "inventory": content.inventory["ts"],
         "rollup": np.zeros(0, np.int64) if rollup is None else rollup["ts"][first_row] + INTERVAL_US,
@@ -72,6 +77,7 @@ def tables_of(content: Content, cast: Cast, first_seq: int) -> tuple[dict[str, p
     ts = made.requests["ts"] if content.shift_us is None else made.requests["ts"] + content.shift_us
     seq = {name: last for name, (_, last) in numbers.items()}
     found["request"] = _request({**made.requests, "ts": ts}, cast, seq["request"])
+    found["change"] = changes(made.requests, changed, ts, cast, seq["change"])
     found["partition"] = _partition(made, ts, cast, seq["request"], is_told=content.registered_brokers is not None)
     found["connection"] = _connection(content.connections, cast, seq["connection"])
     found["inventory"] = _inventory(content.inventory, cast, seq["inventory"], content.registered_brokers)

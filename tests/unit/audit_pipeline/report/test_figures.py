@@ -292,3 +292,26 @@ def test_the_same_results_are_the_same_report_to_the_last_digit(told: Path, repo
     for _ in range(10):
         again = report_of(PublishedTables(FolderTarget(told)), 7)
         assert as_json(again, []) == as_json(report, [])
+
+
+def test_changes_of_clients_are_counted_by_outcome_without_our_own(found: Subjects) -> None:
+    made = found.made_changes
+    assert (made.changes, made.succeeded, made.failed, made.dry_runs, made.unknown, made.own) == (51, 48, 1, 1, 1, 7)
+    assert [row.at_us for row in made.rows] == sorted((row.at_us for row in made.rows), reverse=True)
+    assert "sluicegate-operator" not in {row.client_id for row in made.rows}
+    (failed,) = [row for row in made.rows if row.outcome == "INVALID_CONFIG"]
+    assert (failed.client_id, failed.resource_name, failed.key, failed.new_value) == (
+        "admin-cli",
+        "orders",
+        "retention.ms",
+        "soon",
+    )
+
+
+def test_the_answer_says_who_changed_what_last(report: Report) -> None:
+    text = said(report, 1)
+    assert "Clients asked for 51 changes: 48 succeeded, 1 failed." in text
+    assert (
+        "The newest one, at 2026-11-22 15:04 UTC: User:platform from 10.4.0.5 asked to set retention.ms of topic "
+        f"orders of cluster {SHOP} (cancelled)."
+    ) in text

@@ -20,6 +20,7 @@ SECTIONS = [
     "traffic",
     "latency",
     "top",
+    "changes",
     "storms",
     "objectives",
     "cost",
@@ -86,7 +87,7 @@ def test_a_section_without_data_says_so(tmp_path: Path) -> None:
     publish_rows(tmp_path, minutes_of_a_demo())
     page = rendered(FolderTarget(tmp_path)).page
     quiet = re.findall(r'<section id="(\w+)"[^>]*><h2[^>]*>[^<]*</h2><p class="nothing">', page)
-    assert quiet == ["objectives", "cost", "idle", "mirrors", "quarantine"]
+    assert quiet == ["changes", "objectives", "cost", "idle", "mirrors", "quarantine"]
     assert re.findall(r'<section id="(\w+)" aria', page) == SECTIONS
 
 

@@ -22,6 +22,9 @@ def test_each_number_counts_once_and_gaps_only_are_seen_where_nothing_else_is(sp
             partition=events(spark, "partition", at(f"{DAY} 09:00:00", 1), at(f"{DAY} 09:00:00", 1)),
             connection=events(spark, "connection", at(f"{NEXT} 00:00:00", 3)),
             inventory=events(spark, "inventory", at(f"{DAY} 10:30:00", 1, broker_id=2)),
+            change=events(
+                spark, "change", at(f"{DAY} 10:30:01", 2, broker_id=2), at(f"{DAY} 10:30:01", 3, broker_id=2)
+            ),
             rollup=events(
                 spark,
                 "rollup",
@@ -47,7 +50,7 @@ def test_each_number_counts_once_and_gaps_only_are_seen_where_nothing_else_is(sp
         (DAY, f"{DAY} 23:50:00", "c1", 1, f"{DAY} 23:59:59.999999", f"{DAY} 23:59:59.999999", 1, 1, 1),
         (DAY, f"{DAY} 08:00:00", "c1", 1, f"{DAY} 08:00:00", f"{DAY} 08:00:00", 0, 1, 10),
         (NEXT, f"{NEXT} 00:00:00", "c1", 1, f"{NEXT} 00:00:00", f"{NEXT} 00:02:00", 1 + 10 + 7 + 7, 0, 0),
-        (DAY, f"{DAY} 10:30:00", "c1", 2, f"{DAY} 10:30:00", f"{DAY} 10:30:00", 1, 0, 0),
+        (DAY, f"{DAY} 10:30:00", "c1", 2, f"{DAY} 10:30:00", f"{DAY} 10:30:01", 3, 0, 0),
         (DAY, f"{DAY} 11:00:00", "c1", 3, f"{DAY} 11:00:00", f"{DAY} 11:00:00", 0, 1, 1),
         (DAY, f"{DAY} 12:00:00", "c1", 3, f"{DAY} 12:00:00", f"{DAY} 12:00:00", 0, 1, 3),
     )

@@ -13,13 +13,14 @@ from audit_pipeline.spool.spool import SpoolContent, read_spool
 from audit_pipeline.spool.tables import tables_of
 from broker_runtime.apis.request.call import ClientSoftware, Ending
 from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
+from broker_runtime.network.settings import LimitReference
 from broker_runtime.observers.audit_log import layout
 from broker_runtime.observers.audit_log.block import EventBlock
 from broker_runtime.observers.surroundings import HostedPartition
 from broker_runtime.storage.disk.filesystem import OsFileSystem, read_file
 from kafka_bytes.printable import printable
 from tests.support.audit.audit import AuditBench
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.requests.calls import NotedConnection
 
 FOLDER = Path("/audit")
@@ -105,6 +106,35 @@ def test_a_spool_of_another_minor_version_has_fewer_values_or_more(
     assert [event["registered_brokers"] for event in columns["inventory"]] == [brokers]
 
 
+def test_error_codes_that_nobody_looked_for_and_groups_are_read_back_in_both_ways() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER)
+    bench.request(12, group_id="readers")
+    bench.request(12, group_id=None)
+    bench.request(55, error=0)
+    bench.request(55, error=41)
+    bench.request(3, ending=Ending.CANCELLED)
+    bench.request(3, fields={"topics": [{"error_code": 0}] * 60})
+    bench.request(3, fields={"topics": [{"error_code": 3}] * 60})
+    bench.settle()
+
+    one_by_one, columns = both(read_spool(read_file(fs, FOLDER / "0001-00000001.spool")))
+
+    assert one_by_one == columns
+    assert [event["group_id"] for event in columns["request"]] == ["readers", *[None] * 6]
+    assert [event["error_code"] for event in columns["request"]] == [0, 0, None, 41, None, None, 3]
+
+
+def test_a_table_of_a_later_minor_version_is_left_out() -> None:
+    block = EventBlock(1, 0, 0.0)
+    block.add("inventory", 1, 5, "orders", 1, 2, 3, 4, False)
+    block.add("moon", 2, 6, "full")
+    header = layout.packed_block("header", 1, "cluster", 7, "0001", 1, 1, 0, {})
+    one_by_one, columns = both(read_spool(layout.MAGIC + layout.packed_reserved(2) + header + block.packed()))
+    assert one_by_one == columns
+    assert columns.keys() == {"inventory"}
+
+
 @given(requests=st.lists(REQUEST, min_size=1, max_size=12))
 def test_rollups_add_up_to_the_requests(requests: list[dict[str, Any]]) -> None:
     fs = MemoryFileSystem()
@@ -126,6 +156,20 @@ def test_rollups_add_up_to_the_requests(requests: list[dict[str, Any]]) -> None:
     assert sum(row["request_bytes"] for row in totals) == sum(request["request_bytes"] for request in rolled)
     assert sum(count for row in totals for count in row["latency"].values()) == len(rolled)
     assert {(row["first_seq"], row["seq"]) for row in totals} <= {(len(requests) - len(rolled) + 1, len(requests))}
+
+
+def test_an_interval_counts_records_that_were_produced_and_no_unknown_error() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, level="rollup")
+    bench.request(0, [("orders", 0, 100, 7, 0, 6, 1, 1, 0)])
+    bench.request(1, [("orders", 0, 100, 5, 0, -1, -1, -1, 0)])
+    bench.request(3, fields={"topics": [{"error_code": 0}] * 60})
+    bench.log.close()
+    one_by_one, _ = both(read_spool(read_file(fs, FOLDER / "0001-00000001.spool")))
+    rows = {(row["api"], row["topic"]): (row["records"], row["errors"]) for row in one_by_one["rollup"]}
+    assert rows["Produce", "orders"] == (7, 0)
+    assert rows["Fetch", "orders"] == (0, 0)
+    assert rows["Metadata", None] == (0, 0)
 
 
 def test_the_tail_shows_what_has_come_since_the_last_time(tmp_path: Path) -> None:
@@ -156,7 +200,15 @@ def test_hashed_clients_cannot_be_told_but_apart() -> None:
     bench.request()
     bench.request(connection=other)
     bench.log.record_connection(
-        ConnectionNotice(NoticeKind.REFUSED, "PLAINTEXT", "10.0.0.9", 5, limit="max.connections")
+        ConnectionNotice(
+            NoticeKind.REFUSED,
+            "PLAINTEXT",
+            "10.0.0.9",
+            5,
+            limit="connection_creation_rate",
+            held_by=LimitReference("connection_creation_rate", 20, "ip=10.0.0.9"),
+            listener_rate=200,
+        )
     )
     bench.settle()
     content = read_spool(read_file(fs, FOLDER / "0001-00000001.spool"))
@@ -166,7 +218,14 @@ def test_hashed_clients_cannot_be_told_but_apart() -> None:
     assert len({first["client_ip"], second["client_ip"], "127.0.0.1", "10.0.0.9"}) == 4
     assert refused["client_ip"] == second["client_ip"]
     assert refused["client_port"] is None
-    assert refused["reason"] == "max.connections"
+    assert refused["reason"] == "connection_creation_rate"
+    assert refused["limit_entity"] == f"ip={refused['client_ip']}"
+    assert [refused[name] for name in ("limit_quota", "limit_key", "limit_value", "listener_rate")] == [
+        None,
+        "connection_creation_rate",
+        20,
+        200,
+    ]
     assert first["principal"] == second["principal"] != "User:ANONYMOUS"
 
 
@@ -215,3 +274,27 @@ def test_the_tail_continues_after_a_damaged_block_and_logs_it(tmp_path: Path, ca
 
 def test_what_clients_call_themselves_forges_no_line() -> None:
     assert printable("a\nb\x1b[2Jc\u202ed é") == "a\\nb\\x1b[2Jc\\u202ed é"
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (
+            0,
+            "CreatePartitions: set topic orders partitions, to 5, succeeded, User:ANONYMOUS admin from 127.0.0.1:50000",
+        ),
+        (
+            37,
+            "CreatePartitions: set topic orders partitions, to 5, error 37, User:ANONYMOUS admin from 127.0.0.1:50000",
+        ),
+    ],
+)
+def test_a_line_of_a_change_says_who_changed_what(code: int, line: str, tmp_path: Path) -> None:
+    bench = AuditBench(OsFileSystem(), tmp_path)
+    topic = {"name": "orders", "count": 5, "assignments": None}
+    result = {"name": "orders", "error_code": code, "error_message": None}
+    bench.change(37, 3, {"topics": [topic], "timeout": 1, "validate_only": False}, {"results": [result]})
+    bench.settle()
+    tail = SpoolTail([tmp_path], from_start=True)
+    lines = [as_line(*event) for header, block in tail.blocks() for event in events_of(header, block)]
+    assert line in lines[1]

@@ -12,7 +12,7 @@ from audit_pipeline.spool.tables import gaps_of
 from broker_runtime.observers.audit_log.layout import packed_block
 from broker_runtime.storage.disk.filesystem import read_file
 from tests.support.audit.audit import AuditBench
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 
 FOLDER = Path("/audit")
 

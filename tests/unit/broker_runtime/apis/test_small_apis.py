@@ -13,7 +13,7 @@ from broker_runtime.apis.topics import describe_topic_partitions
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
-from broker_runtime.wire.features import FEATURES
+from broker_runtime.wire.protocol_versions import FEATURES
 from tests.support.worlds.controller import ControllerInMemory
 
 

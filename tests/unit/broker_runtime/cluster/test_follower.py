@@ -13,8 +13,8 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.cluster.follower import MetadataFollower
-from broker_runtime.cluster.link import ControllerClient
-from broker_runtime.cluster.loopback_link import LoopbackLink
+from broker_runtime.cluster.links.link import ControllerClient
+from broker_runtime.cluster.links.loopback_link import LoopbackLink
 from broker_runtime.config import SecurityProtocol, TopicConfig, broker_settings
 from broker_runtime.controller.journal.choice import JournalParts
 from broker_runtime.errors import ErrorCode
@@ -33,9 +33,9 @@ from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import encode_response
 from kafka_bytes.batches import encode_batch
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.inline_executor import InlineExecutor
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 
 TOPIC = UUID(int=9)
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.cluster.lifecycle import BrokerState, Phase
-from broker_runtime.cluster.link import ControllerClient
+from broker_runtime.cluster.links.link import ControllerClient
 from broker_runtime.cluster.membership import Membership, Timing
 from broker_runtime.cluster.registration import BrokerIdentity, MembershipError, RegistrationTimeoutError, ReplacedError
 from broker_runtime.config import Endpoint, SecurityProtocol

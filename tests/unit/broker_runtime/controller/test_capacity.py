@@ -6,11 +6,11 @@ import pytest
 
 from broker_runtime.config import broker_settings
 from broker_runtime.controller.capacity import Capacity, check_partitions, check_records, replicas_by_broker
-from broker_runtime.controller.reassignments import reassign
+from broker_runtime.controller.partitions.reassignments import reassign
 from broker_runtime.controller.topics import grow_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import ElectionDefaults
-from broker_runtime.node.open_files import replicas_for, with_replicas_max
+from broker_runtime.node.process.open_files import replicas_for, with_replicas_max
 from broker_runtime.slicing.steps import at_once
 from tests.support.worlds.controller import Metadata
 

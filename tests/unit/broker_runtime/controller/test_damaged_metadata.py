@@ -16,10 +16,10 @@ from broker_runtime.node.controller_node import JOURNAL_CONFIG, ControllerNode
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log_dir.manager import LogManager
 from kafka_bytes.batches import encode_batch
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.inline_executor import InlineExecutor
 from tests.support.fakes.journal_store import MemoryStore, SharedObjects
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.unit.broker_runtime.cluster.test_follower import NoServer, write
 
 DATA = Path("/data")

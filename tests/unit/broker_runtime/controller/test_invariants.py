@@ -7,11 +7,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker_runtime.controller import elections
 from broker_runtime.controller.broker_states import BrokerControlState
-from broker_runtime.controller.elections import ElectionType
-from broker_runtime.controller.partition_changes import IsrChange, change_isr
-from broker_runtime.controller.reassignments import reassign
+from broker_runtime.controller.partitions import elections
+from broker_runtime.controller.partitions.elections import ElectionType
+from broker_runtime.controller.partitions.partition_changes import IsrChange, change_isr
+from broker_runtime.controller.partitions.reassignments import reassign
 from broker_runtime.controller.registration import (
     Heartbeat,
     Registration,

@@ -22,7 +22,7 @@ from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log.log import Log
 from kafka_bytes.batches import encode_batch
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.oracles.circles import no_circles
 from tests.support.worlds.controller import CLUSTER_ID, ControllerInMemory, endpoints
 

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.controller.reassignments import reassign
+from broker_runtime.controller.partitions.reassignments import reassign
 from broker_runtime.controller.topics import (
     NewTopic,
     TakenNames,

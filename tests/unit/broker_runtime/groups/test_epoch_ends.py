@@ -9,7 +9,7 @@ import pytest
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.epoch_ends import EpochEnds
 from broker_runtime.groups.partition_leaders import PAGE, PartitionLeaders
-from broker_runtime.groups.push.log_ends import Asked, End, Ends
+from broker_runtime.groups.push.state.log_ends import Asked, End, Ends
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.wire.messages import decode_request, encode_response_body

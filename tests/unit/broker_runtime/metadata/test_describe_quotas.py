@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_runtime.controller.client_quotas import EntityParts, QuotaChange, alter_quotas
+from broker_runtime.controller.clients.client_quotas import EntityParts, QuotaChange, alter_quotas
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_quotas import Component, Match, describe_quotas
 from broker_runtime.slicing.steps import at_once

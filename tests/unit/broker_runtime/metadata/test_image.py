@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_runtime.controller import client_quotas, configs, producer_ids, registration, topics
-from broker_runtime.controller.client_quotas import QuotaChange
+from broker_runtime.controller import configs, producer_ids, registration, topics
+from broker_runtime.controller.clients import client_quotas
+from broker_runtime.controller.clients.client_quotas import QuotaChange
 from broker_runtime.controller.configs import Change
 from broker_runtime.controller.registration import Heartbeat, Registration
 from broker_runtime.controller.sessions import Sessions

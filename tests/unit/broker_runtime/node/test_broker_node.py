@@ -20,8 +20,8 @@ from broker_runtime.node.broker_node import BrokerNode
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.storage.disk.disk import Pause
 from broker_runtime.storage.log_dir.manager import LogManager
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.logs.logs import LOG_DIR
 
 TOPIC = 2

@@ -409,6 +409,32 @@ def test_a_malformed_request_is_rejected_by_its_handler_and_not_reported() -> No
     assert noting.told == []
 
 
+class Note(Account):
+    """An account that notes requests of one API before they are handled."""
+
+    noted_apis = frozenset({PRODUCE})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[tuple[int, bytes]] = []
+
+    def note(self, call: Call, frame: memoryview, body_at: int) -> None:
+        self.noted.append((call.api.key, bytes(frame[body_at : body_at + 2])))
+        if len(self.noted) > 1:
+            raise ValueError("it fails")
+
+
+def test_an_account_notes_only_requests_of_its_apis_and_its_errors_stay_its_own() -> None:
+    scene, note = Scene(), Note()
+    service = scene.observe(note)
+    scene.produce(LEADER)
+    scene.ask(API_VERSIONS, 0, {})
+    scene.produce(LEADER)
+    assert [key for key, _ in note.noted] == [PRODUCE, PRODUCE]
+    assert [name for name, *_ in note.told] == ["Produce", "ApiVersions", "Produce"]
+    assert (service.figures.errors, service.figures.last_error) == (1, "ValueError: it fails")
+
+
 class Strict(Account):
     rejects = True
 

@@ -10,6 +10,8 @@ import pytest
 from broker_runtime.config import broker_settings
 from broker_runtime.config.in_force.effective import EffectiveConfig, effective_config
 from broker_runtime.exposition import MetricFamily, render
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.node.metadata_before import MetadataNow
 from broker_runtime.observers import in_force
 from broker_runtime.observers.in_force import ObserversInForce
 from broker_runtime.observers.states import ObserverState
@@ -133,7 +135,15 @@ class Bench:
         self.on_served: Callable[[], None] | None = None
         loop, clock = asyncio.get_running_loop(), self.scene.house.clock
         surroundings = BrokerFacts(
-            1, "cluster", "/nowhere", clock, loop.call_soon_threadsafe, loop.call_later, tuple, tuple
+            1,
+            "cluster",
+            "/nowhere",
+            clock,
+            loop.call_soon_threadsafe,
+            loop.call_later,
+            tuple,
+            tuple,
+            lambda: MetadataNow(MetadataImage()),
         )
         self.observers = ObserversInForce(surroundings, lambda _: None, self)
         for each in (First, Second, Late, Clinging, Picky, Changeable, Mismeasured, Moody, Garbled):

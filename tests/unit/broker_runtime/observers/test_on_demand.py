@@ -12,6 +12,8 @@ from broker_runtime.clock import SystemClock
 from broker_runtime.config import broker_settings
 from broker_runtime.config.in_force.effective import EffectiveConfig, effective_config
 from broker_runtime.exposition import render
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.node.metadata_before import MetadataNow
 from broker_runtime.observers.on_demand import ObserversOnDemand
 from broker_runtime.observers.surroundings import BrokerFacts
 
@@ -36,7 +38,15 @@ class Bench:
         self.retries: list[Callable[[], None]] = []
         loop = asyncio.get_running_loop()
         surroundings = BrokerFacts(
-            1, "cluster", "/nowhere", SystemClock(), loop.call_soon_threadsafe, self._call_later, tuple, tuple
+            1,
+            "cluster",
+            "/nowhere",
+            SystemClock(),
+            loop.call_soon_threadsafe,
+            self._call_later,
+            tuple,
+            tuple,
+            lambda: MetadataNow(MetadataImage()),
         )
         self.observers = ObserversOnDemand(surroundings, lambda _: None, self, self._import)
 

@@ -16,8 +16,8 @@ from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.log_dir.manager import LogManager
 from kafka_bytes.batches import encode_batch
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.logs.logs import LOG_DIR, TOPIC_ID
 
 ME, OTHER = 1, 2

@@ -14,17 +14,17 @@ from broker_runtime.config import BrokerConfig, TopicConfig
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topics import Partition
-from broker_runtime.replication.fetch_messages import Fetched, FetchLimits
-from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
-from broker_runtime.replication.follower import Cut, FollowerReplica, cut_for
-from broker_runtime.replication.leader_questions import log_start
+from broker_runtime.replication.following.fetch_messages import Fetched, FetchLimits
+from broker_runtime.replication.following.fetcher import FetcherSettings, LeaderFetcher
+from broker_runtime.replication.following.follower import Cut, FollowerReplica, cut_for
+from broker_runtime.replication.following.leader_questions import log_start
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log.follower_log import FollowerLog
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response_body
 from broker_runtime.wire.versions import FETCH, LIST_OFFSETS
 from kafka_bytes.batches import HEADER_BYTES
 from tests.support.fakes import virtual_time
-from tests.support.fakes.manual_disk import ManualDisk
+from tests.support.fakes.disks.manual_disk import ManualDisk
 from tests.support.logs.cleaning import append_keyed, clean, records_of
 from tests.support.logs.logs import TOPIC_ID, LogHouse, read_all, values_of
 from tests.support.logs.replicas import TOPIC, LeadingNode, LinkTo, brokers, lag_of, leading

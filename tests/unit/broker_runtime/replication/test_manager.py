@@ -14,7 +14,7 @@ from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRe
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.slicing.steps import at_once
-from tests.support.fakes.manual_disk import ManualDisk
+from tests.support.fakes.disks.manual_disk import ManualDisk
 from tests.support.logs.logs import LOG_DIR, TOPIC_ID, LogHouse
 
 ME = 1

@@ -16,7 +16,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.on_demand import Importer
 from broker_runtime.replication import repairing
-from broker_runtime.replication.follower import FollowerReplica
+from broker_runtime.replication.following.follower import FollowerReplica
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.log.log import Log

@@ -162,3 +162,69 @@ async def test_the_time_of_work_is_reported_by_slice(work: Work) -> None:
     await asyncio.gather(alone, other)
     assert sum(spent) == pytest.approx(5 * STEP_S)
     assert len(spent) == 3
+
+
+@pytest.mark.parametrize("size", [1_025, 4_096, 60_000, 65_536, 100_000])
+async def test_work_of_each_size_waits_for_room(size: int) -> None:
+    """Many requests that are just not large would otherwise fill the memory together."""
+    slices, begun, most = Slices(lambda: 0.0, room=10 * size), 0, 0
+
+    def steps() -> Steps[None]:
+        nonlocal begun, most
+        begun += 1
+        most = max(most, begun)
+        for _ in range(2_000):
+            yield
+        begun -= 1
+
+    await asyncio.gather(*(slices.add(steps(), size) for _ in range(100)))
+    assert most == 10
+    assert len(slices) == 0
+
+
+async def test_smaller_work_does_not_wait_for_room_of_larger_work(work: Work) -> None:
+    slices = Slices(work.clock.monotonic, slice_s=0.001, room=20_000)
+    large = [slices.add(work.steps("large", 100), 20_000) for _ in range(3)]
+    assert await slices.add(work.steps("smaller", 2), 16_000) == "smaller"
+    assert not any(one.done() for one in large)
+    assert await asyncio.gather(*large) == ["large"] * 3
+
+
+async def test_coroutines_hold_room_too(work: Work) -> None:
+    inside, most = 0, 0
+
+    async def hold() -> None:
+        nonlocal inside, most
+        async with work.slices.room(40):
+            inside += 1
+            most = max(most, inside)
+            await work.slices.turn()
+            inside -= 1
+
+    steps = work.slices.add(work.steps("a", 4), 20)
+    await asyncio.gather(*(hold() for _ in range(9)), steps)
+    assert most == 2
+    async with work.slices.room(0):
+        assert len(work.slices) == 0
+
+
+async def test_a_cancelled_coroutine_gives_its_room_back_whether_it_has_it_or_not(work: Work) -> None:
+    released = asyncio.Event()
+
+    async def hold() -> None:
+        async with work.slices.room(100):
+            await released.wait()
+
+    tasks = [asyncio.ensure_future(hold()) for _ in range(4)]
+    await asyncio.sleep(0)
+    # The second waits; the first has it, and the third gets it while it is being cancelled.
+    tasks[1].cancel()
+    await asyncio.sleep(0)
+    tasks[0].cancel()
+    await asyncio.sleep(0)
+    tasks[2].cancel()
+    await asyncio.gather(*tasks[:3], return_exceptions=True)
+    released.set()
+    await tasks[3]
+    assert await work.slices.add(work.steps("all room", 1), 100) == "all room"
+    assert len(work.slices) == 0

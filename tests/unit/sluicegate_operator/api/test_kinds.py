@@ -11,7 +11,7 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, CUSTOM
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 
 ROOT = Path(__file__).resolve().parents[4]
 SOURCES = ROOT / "operator" / "sluicegate_operator"

@@ -10,7 +10,7 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.reconcilers.own_tags import own_tags
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.fakes.scripted_cluster import ScriptedCluster
 from tests.support.manifests.bad_manifests import cluster
 

@@ -19,7 +19,7 @@ from sluicegate_operator.resources.labels import (
     ROLE_LABEL,
 )
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.fakes.scripted_cluster import ScriptedCluster
 from tests.support.manifests.bad_manifests import cluster, listener, named_listener
 

@@ -10,7 +10,7 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.reconcilers.observer_code import CodeInConfigMaps
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.fakes.scripted_cluster import ScriptedCluster
 from tests.support.manifests.bad_manifests import cluster, observer
 

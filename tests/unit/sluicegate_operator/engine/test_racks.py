@@ -12,7 +12,7 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.manifests.bad_manifests import cluster
 
 SHOP = ("default", "shop")

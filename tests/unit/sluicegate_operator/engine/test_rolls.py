@@ -30,7 +30,7 @@ from sluicegate_operator.planning.rolls.roll import Done, PlannedRestart, Restar
 from sluicegate_operator.planning.rolls.scale import ScaleStep, ScaleView, plan_scale
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.manifests.bad_manifests import cluster, listener
 from tests.support.worlds.fleet_worlds import Pods, fleet_world
 

@@ -8,9 +8,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.engine.context.snapshot import Snapshot
 from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
 from sluicegate_operator.engine.scaling import CHANGED_RETRY, Scale, Scaling
-from sluicegate_operator.engine.snapshot import Snapshot
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.fleet.kafka.controllers import ControllerView
 from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet
@@ -20,7 +20,7 @@ from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
 from sluicegate_operator.planning.rolls.scale import Move, ScaleReason, ScaleStep
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 
 pytestmark = pytest.mark.virtual_time
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import Json, cluster, listener, observer, topic
 from tests.support.manifests.pipeline_manifests import pipeline
 
@@ -33,10 +34,15 @@ class _Refusing(MemoryKube):
 @pytest.mark.parametrize("paused", [None, True], ids=["without a cluster", "paused"])
 @pytest.mark.parametrize(
     ("queue", "document"),
-    [("topics", topic()), ("observers", observer()), ("pipelines", pipeline()), ("listeners", listener())],
+    [
+        (Queue.TOPICS, topic()),
+        (Queue.OBSERVERS, observer()),
+        (Queue.PIPELINES, pipeline()),
+        (Queue.LISTENERS, listener()),
+    ],
 )
 async def test_one_refused_status_keeps_no_other_object_waiting(
-    queue: str, document: Json, paused: bool | None, caplog: pytest.LogCaptureFixture
+    queue: Queue, document: Json, paused: bool | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     of_cluster = [cluster(paused=True)] if paused else []
@@ -61,5 +67,5 @@ async def test_a_refusal_that_may_pass_is_tried_again() -> None:
     kube.error = KubeError("500 failed calling webhook", 500, retriable=True)
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     with pytest.raises(KubeError, match="failed calling webhook"):
-        await reconcilers(context, context.settings)["topics"](SHOP)
+        await reconcilers(context, context.settings)[Queue.TOPICS](SHOP)
     await context.aclose()

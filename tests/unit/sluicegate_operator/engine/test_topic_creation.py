@@ -14,7 +14,7 @@ from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.planning.topics.topics import ObservedTopic
 from sluicegate_operator.settings import TOPIC_DELETION_S, read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import cluster, topic
 
 SHOP = ("default", "shop")

@@ -21,7 +21,7 @@ from sluicegate_operator.kafka_admin.views import (
     TopicView,
 )
 from sluicegate_operator.settings import TOPIC_DELETION_S, TOPIC_PATIENCE_S, read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.manifests.bad_manifests import cluster, external, topic
 
 pytestmark = pytest.mark.virtual_time

@@ -6,7 +6,7 @@ import pytest
 
 from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota, ConnectionQuotaStatus
-from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.context.context import now
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.cache.cached_object import CachedObject, Reader, read_object
 from sluicegate_operator.kube.cache.undeclared import UndeclaredFields
@@ -15,7 +15,7 @@ from sluicegate_operator.kube.http.kinds import CONNECTION_QUOTA
 from sluicegate_operator.planning.external.external import why_governed
 from sluicegate_operator.planning.status.conditions import conditions, ready
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import external
 
 WRITTEN: dict[str, Any] = {

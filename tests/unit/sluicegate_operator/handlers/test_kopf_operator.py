@@ -15,7 +15,7 @@ from sluicegate_operator.kube.cache.cached_object import CachedObject, Reader
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import CONFIG_MAP, Kind
-from tests.support.fakes.scripted_api import PATIENCE_S, Script, cached, event, page, until, without_pauses
+from tests.support.fakes.kube.scripted_api import PATIENCE_S, Script, cached, event, page, until, without_pauses
 from tools.pins import parse
 
 ROOT = Path(__file__).parents[4]

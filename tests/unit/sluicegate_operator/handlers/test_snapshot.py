@@ -7,11 +7,11 @@ import pytest
 
 from sluicegate_operator.api.models.topic import FINALIZER
 from sluicegate_operator.api.schema.metadata import Resource
-from sluicegate_operator.engine.snapshot import UnreadableClusterError
+from sluicegate_operator.engine.context.snapshot import UnreadableClusterError
 from sluicegate_operator.handlers.snapshot import gather_cluster, gather_snapshot
 from sluicegate_operator.kube.cache.cached_object import UnreadableObject
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, CONNECTION_QUOTA, TOPIC, Kind
-from tests.support.fakes.memory_kube import MemoryCache
+from tests.support.fakes.kube.memory_kube import MemoryCache
 
 
 class Stored:

@@ -8,7 +8,7 @@ import pytest
 from sluicegate_operator.handlers.process.telemetry import REGISTRY
 from sluicegate_operator.handlers.term import lead
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 
 pytestmark = pytest.mark.virtual_time
 

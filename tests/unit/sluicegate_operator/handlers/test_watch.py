@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api.manifests import parse_resource
-from sluicegate_operator.engine.first_seen import FirstSeen
+from sluicegate_operator.engine.context.first_seen import FirstSeen
 from sluicegate_operator.handlers.context import Departed
 from sluicegate_operator.handlers.watch import Watch
 from sluicegate_operator.kube.cache.cached_object import CachedObject, Reader
@@ -26,7 +26,7 @@ from sluicegate_operator.kube.http.kinds import (
     TOPIC,
     Kind,
 )
-from sluicegate_operator.resources.audit_files import COMPONENT
+from sluicegate_operator.resources.audit.audit_files import COMPONENT
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK, labels, selector
 
 SHOP = ("default", "shop")

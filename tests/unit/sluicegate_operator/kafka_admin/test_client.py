@@ -17,6 +17,7 @@ from kio.static.primitive import i8, i16, i32
 
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.configs import ConfigChange
+from sluicegate_operator.kafka_admin.connecting.frames import MAX_FRAME_BYTES
 from sluicegate_operator.kafka_admin.errors import (
     AdminConnectionError,
     AdminProtocolError,
@@ -25,7 +26,6 @@ from sluicegate_operator.kafka_admin.errors import (
     KafkaApiError,
     UnsupportedApiError,
 )
-from sluicegate_operator.kafka_admin.frames import MAX_FRAME_BYTES
 from sluicegate_operator.kafka_admin.views import BrokerView, ClusterView, NewTopic
 from tests.support.fakes.scripted_peer import (
     NO_THROTTLE,

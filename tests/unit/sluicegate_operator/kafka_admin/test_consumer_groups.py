@@ -27,9 +27,9 @@ from kio.static.primitive import i32, i64
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.consumer_groups import ConsumerGroups
 from sluicegate_operator.kafka_admin.errors import AdminConnectionError, KafkaAdminError, KafkaApiError
-from sluicegate_operator.kafka_admin.group_views import GroupListing
-from sluicegate_operator.kafka_admin.groups import assigned_partitions
-from sluicegate_operator.kafka_admin.offsets import LATEST
+from sluicegate_operator.kafka_admin.groups.group_views import GroupListing
+from sluicegate_operator.kafka_admin.groups.groups import assigned_partitions
+from sluicegate_operator.kafka_admin.groups.offsets import LATEST
 from tests.support.fakes.scripted_peer import NO_THROTTLE, SERVED, PeerRequest, ScriptedPeer, encode, framed, versions
 
 pytestmark = pytest.mark.virtual_time

@@ -26,9 +26,9 @@ from kio.schema.types import BrokerId, GroupId, TopicName
 from kio.static.primitive import i8, i16, i32, i64
 from kio.static.protocol import ResponsePayload
 
+from sluicegate_operator.kafka_admin.connecting.frames import FrameSplitter, decode_reply
+from sluicegate_operator.kafka_admin.connecting.reading import MalformedError
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
-from sluicegate_operator.kafka_admin.frames import FrameSplitter, decode_reply
-from sluicegate_operator.kafka_admin.reading import MalformedError
 from tests.support.fakes.scripted_peer import NO_THROTTLE, SERVED, encode, versions
 
 CONFIGS = DescribeConfigsResponse(

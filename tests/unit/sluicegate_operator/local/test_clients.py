@@ -9,7 +9,7 @@ import pytest
 from sluicegate_operator.api import BrokerListener, KafkaUser, Manifests
 from sluicegate_operator.api.manifests import read_stored
 from sluicegate_operator.api.models.broker_listener import BrokerListenerStatus
-from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.context.context import now
 from sluicegate_operator.fleet.local.local_data import DataDir
 from sluicegate_operator.kube.http.kinds import BROKER_LISTENER, KAFKA_USER
 from sluicegate_operator.local.clients import LocalClients

@@ -9,7 +9,7 @@ import pytest
 from kafka_bytes.properties import parse_properties
 from sluicegate_operator.api import Manifests
 from sluicegate_operator.api.manifests import read_stored
-from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.context.context import now
 from sluicegate_operator.fleet.local.local_data import DataDir
 from sluicegate_operator.kube.certificates.new_certificate import new_pair
 from sluicegate_operator.kube.http.errors import KubeError

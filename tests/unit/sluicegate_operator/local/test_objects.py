@@ -6,7 +6,7 @@ from typing import Any
 from sluicegate_operator.api import Manifests, Topic, parse_resource
 from sluicegate_operator.api.models.kafka_user import FINALIZER as USER_FINALIZER
 from sluicegate_operator.api.models.topic import FINALIZER, TopicStatus
-from sluicegate_operator.engine.context import now, reference
+from sluicegate_operator.engine.context.context import now, reference
 from sluicegate_operator.kube.http.kinds import CONNECTION_QUOTA, KAFKA_USER, TOPIC
 from sluicegate_operator.local.objects import LocalObjects, Remembered
 from tests.support.manifests.bad_manifests import cluster, topic

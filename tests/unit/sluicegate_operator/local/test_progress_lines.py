@@ -1,6 +1,6 @@
 """The lines of `sluicegate up` on rolls and scale, and those of `sluicegate status`."""
 
-from sluicegate_operator.engine.progress import ClusterProgress
+from sluicegate_operator.engine.context.progress import ClusterProgress
 from sluicegate_operator.local.context import PrintedEvents
 from sluicegate_operator.local.state import ProgressLines, progress_of
 from sluicegate_operator.planning.layout.cluster_layout import Role

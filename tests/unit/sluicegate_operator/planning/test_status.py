@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.api.models.broker_cluster_status import VolumesStatus
 from sluicegate_operator.api.models.connection_quota import ConnectionQuotaStatus, ObservedCounts
+from sluicegate_operator.api.models.parts.broker_cluster_status import VolumesStatus
 from sluicegate_operator.api.schema.metadata import Status
-from sluicegate_operator.planning.clusters.cluster_status import ObservedCluster, cluster_status
+from sluicegate_operator.planning.clusters.cluster_status import cluster_status
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.planning.layout.restart_reasons import ReasonKind, RestartReason
 from sluicegate_operator.planning.layout.volumes import VolumesSeen
@@ -33,6 +33,7 @@ from sluicegate_operator.quotas.plan import plan_quotas
 from sluicegate_operator.quotas.status import Enforcement, quota_status
 from tests.support.manifests.bad_manifests import cluster, listener, quota
 from tests.support.oracles.kstatus import kstatus as kstatus_of
+from tests.support.worlds.observed_clusters import observed_cluster
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
@@ -297,7 +298,7 @@ RUNNING: dict[str, Any] = {"brokers_expected": 3, "brokers_ready": 3, "controlle
     ],
 )
 def test_cluster_status(spec: dict[str, Any], seen: dict[str, Any], reason: str, verdict: str) -> None:
-    status = cluster_status(a_cluster(**spec), ObservedCluster(**(RUNNING | seen)), NOW)
+    status = cluster_status(a_cluster(**spec), observed_cluster(**(RUNNING | seen)), NOW)
     ready = status.condition("Ready")
     assert ready is not None
     assert ready.reason == reason
@@ -305,20 +306,20 @@ def test_cluster_status(spec: dict[str, Any], seen: dict[str, Any], reason: str,
 
 
 def test_a_newly_started_operator_keeps_the_status_of_its_predecessor() -> None:
-    settled = a_cluster().model_copy(update={"status": cluster_status(a_cluster(), ObservedCluster(**RUNNING), NOW)})
-    unknown = ObservedCluster(**RUNNING, followed_generation=0)
+    settled = a_cluster().model_copy(update={"status": cluster_status(a_cluster(), observed_cluster(**RUNNING), NOW)})
+    unknown = observed_cluster(**RUNNING, followed_generation=0)
     assert cluster_status(settled, unknown, LATER) == settled.status
 
 
 def test_the_status_of_volumes_is_kept_while_they_are_not_read() -> None:
-    first = cluster_status(a_cluster(), ObservedCluster(**RUNNING, volumes=GROWING), NOW)
+    first = cluster_status(a_cluster(), observed_cluster(**RUNNING, volumes=GROWING), NOW)
     assert first.volumes == GROWING.status
     again = a_cluster().model_copy(update={"status": first})
-    assert cluster_status(again, ObservedCluster(**RUNNING), LATER).volumes == first.volumes
+    assert cluster_status(again, observed_cluster(**RUNNING), LATER).volumes == first.volumes
 
 
 def conditions_of(**seen: Any) -> dict[str, tuple[str, str, str]]:
-    status = cluster_status(a_cluster(), ObservedCluster(**(RUNNING | seen)), NOW)
+    status = cluster_status(a_cluster(), observed_cluster(**(RUNNING | seen)), NOW)
     return {c.type: (c.status, c.reason, c.message) for c in status.conditions}
 
 
@@ -343,7 +344,7 @@ def test_whether_controllers_are_ready_is_unknown_while_none_answers() -> None:
     ],
 )
 def test_a_pause_is_a_condition_of_its_own(spec: Any, seen: Any, holds: str, reason: str) -> None:
-    paused = cluster_status(a_cluster(**spec), ObservedCluster(**(RUNNING | seen)), NOW).condition("Paused")
+    paused = cluster_status(a_cluster(**spec), observed_cluster(**(RUNNING | seen)), NOW).condition("Paused")
     assert paused is not None
     assert (paused.status, paused.reason) == (holds, reason)
 
@@ -383,12 +384,12 @@ def test_conditions_describe_the_step_of_a_roll(
 
 
 def test_the_pods_that_wait_are_listed_and_kept_while_nothing_is_known() -> None:
-    first = cluster_status(a_cluster(), ObservedCluster(**RUNNING, roll=BLOCKED), NOW)
+    first = cluster_status(a_cluster(), observed_cluster(**RUNNING, roll=BLOCKED), NOW)
     assert first.rollout is not None
     assert first.rollout.waiting == ("shop-brokers-0",)
     again = a_cluster().model_copy(update={"status": first})
-    assert cluster_status(again, ObservedCluster(**RUNNING), LATER).rollout == first.rollout
-    done = cluster_status(again, ObservedCluster(**RUNNING, roll=Done()), LATER)
+    assert cluster_status(again, observed_cluster(**RUNNING), LATER).rollout == first.rollout
+    done = cluster_status(again, observed_cluster(**RUNNING, roll=Done()), LATER)
     assert done.rollout is not None
     assert done.rollout.reason == "Done"
 
@@ -402,23 +403,23 @@ def test_conditions_outlive_the_term_that_found_them() -> None:
     """A new operator writes statuses before it has planned the roll or asked brokers for damaged logs."""
     damage = {1: BrokerDamage(1, ("offsets 15 to 15 of orders-0 cannot be read",))}
     known: dict[str, Any] = {"roll": BLOCKED, "racks": RacksPlan(3), "damage": damage}
-    first = cluster_status(a_cluster(**ZONES), ObservedCluster(**RUNNING, **known), NOW)
+    first = cluster_status(a_cluster(**ZONES), observed_cluster(**RUNNING, **known), NOW)
     again = a_cluster(**ZONES).model_copy(update={"status": first})
-    second = cluster_status(again, ObservedCluster(**(RUNNING | {"brokers_ready": 2})), LATER)
+    second = cluster_status(again, observed_cluster(**(RUNNING | {"brokers_ready": 2})), LATER)
     for kind in ("Rolling", "RollBlocked", "RacksKnown", "LogsDamaged"):
         assert second.condition(kind) == first.condition(kind) != None  # noqa: E711
-    done = cluster_status(again, ObservedCluster(**RUNNING, roll=Done()), LATER)
+    done = cluster_status(again, observed_cluster(**RUNNING, roll=Done()), LATER)
     rolling = done.condition("Rolling")
     assert rolling is not None
     assert rolling.status == "False"
-    assert cluster_status(a_cluster(), ObservedCluster(**RUNNING), NOW).condition("Rolling") is None, "none was found"
+    assert cluster_status(a_cluster(), observed_cluster(**RUNNING), NOW).condition("Rolling") is None, "none was found"
 
 
 @pytest.mark.parametrize(("step", "blocked"), [(BLOCKED, "True"), (Done(), "False")])
 def test_nothing_rolls_while_the_cluster_is_paused(step: RollStep, blocked: str) -> None:
-    first = cluster_status(a_cluster(), ObservedCluster(**RUNNING, roll=step), NOW)
+    first = cluster_status(a_cluster(), observed_cluster(**RUNNING, roll=step), NOW)
     paused = a_cluster(paused=True).model_copy(update={"status": first})
-    found = cluster_status(paused, ObservedCluster(**RUNNING), LATER)
+    found = cluster_status(paused, observed_cluster(**RUNNING), LATER)
     said = {c.type: (c.status, c.reason) for c in found.conditions}
     assert (said["Rolling"], said["RollBlocked"]) == (("False", "Paused"), (blocked, "Paused"))
 
@@ -428,9 +429,9 @@ def test_a_cluster_that_nobody_has_seen_is_in_progress() -> None:
 
 
 def test_the_cluster_id_is_kept_while_it_cannot_be_read() -> None:
-    first = cluster_status(a_cluster(), ObservedCluster(**RUNNING, cluster_id="abc"), NOW)
+    first = cluster_status(a_cluster(), observed_cluster(**RUNNING, cluster_id="abc"), NOW)
     again = a_cluster().model_copy(update={"status": first})
-    assert cluster_status(again, ObservedCluster(3, 0), LATER).cluster_id == "abc"
+    assert cluster_status(again, observed_cluster(brokers_expected=3, brokers_ready=0), LATER).cluster_id == "abc"
 
 
 MISSING = RackWait("shop-brokers-1", "NodeLabelMissing", "shop-brokers-1 waits for its rack: node n1 has no label z")
@@ -464,7 +465,7 @@ def test_a_pod_that_the_scheduler_may_still_place_needs_nobody() -> None:
 
 
 def test_a_running_cluster_with_contradictory_replica_numbers_reports_this() -> None:
-    seen = ObservedCluster(3, 3)
+    seen = observed_cluster(brokers_expected=3, brokers_ready=3)
     status = cluster_status(a_cluster(config={"default.replication.factor": "5"}), seen, NOW)
     told = status.condition("ConfigContradictory")
     assert told is not None

@@ -22,9 +22,9 @@ from sluicegate_operator.quotas.brokers import (
     WantedLimits,
     enforce,
 )
-from sluicegate_operator.quotas.ledger import LimitLedger
 from sluicegate_operator.quotas.model import Limits, TargetKey, TargetKind
-from sluicegate_operator.quotas.unconfirmed_limits import AGAIN_S
+from sluicegate_operator.quotas.state.ledger import LimitLedger
+from sluicegate_operator.quotas.state.unconfirmed_limits import AGAIN_S
 from tests.support.fakes.scripted_cluster import REFUSED, ScriptedCluster
 from tests.support.fakes.scripted_peer import PeerRequest
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate_operator.api import BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.engine.first_seen import FirstSeen
+from sluicegate_operator.engine.context.first_seen import FirstSeen
 from sluicegate_operator.planning.layout.connection_groups import group_limits
 from sluicegate_operator.planning.layout.limits import (
     Lifted,
@@ -26,7 +26,8 @@ from sluicegate_operator.planning.layout.limits import (
 )
 from sluicegate_operator.planning.layout.workloads import Members
 from sluicegate_operator.quotas.plan import Claim, QuotaPlan, Scope, plan_in_steps
-from sluicegate_operator.quotas.state import ClusterFacts, GovernedQuotas
+from sluicegate_operator.quotas.state.known import ClusterFacts, KnownBrokers
+from sluicegate_operator.quotas.state.state import GovernedQuotas
 from tests.support.manifests.bad_manifests import Json, listener, quota
 from tests.support.oracles.limits_model import apply_actions, listed
 from tests.support.worlds.settling_world import NOW, shop, some
@@ -144,12 +145,12 @@ class Path:
 
     def __init__(self, world: dict[int, ObservedLimits]) -> None:
         self.world = world
-        self.governed = GovernedQuotas(facts=ClusterFacts(tuple(world)))
+        self.governed = GovernedQuotas(brokers=KnownBrokers(facts=ClusterFacts(tuple(world))))
         self.sent: set[LimitKey] = set()
         self.told: list[str] = []
 
     def run(self, written: Written) -> None:
-        governed, ledger = self.governed, self.governed.ledger
+        governed, ledger = self.governed, self.governed.brokers.ledger
         selected = {name: Members(addresses) for name, addresses in written.pods.items()}
         for _ in governed.replan(SHOP, written.scope, written.quotas.values(), selected, written.now):
             pass
@@ -178,7 +179,7 @@ class Path:
         self.told = []
         for _ in self.governed.assess(FirstSeen(), NOW, sent=frozenset(self.sent)):
             pass
-        while (name := self.governed.waiting.take()) is not None:
+        while (name := self.governed.statuses.waiting.take()) is not None:
             known = self.governed.quotas[name]
             status = self.governed.status(name, NOW, NOW)
             assert status is not None

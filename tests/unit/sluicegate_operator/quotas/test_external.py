@@ -8,9 +8,9 @@ from sluicegate_operator.planning.layout.limits import COUNT_PER_IP_OVERRIDES, D
 from sluicegate_operator.quotas import external
 from sluicegate_operator.quotas.brokers import EnforcementResult, EnforcementState, WantedLimits
 from sluicegate_operator.quotas.external import enforce_beside_others
-from sluicegate_operator.quotas.ledger import LimitLedger
 from sluicegate_operator.quotas.shared_limits import Mine
-from sluicegate_operator.quotas.unconfirmed_limits import AGAIN_S, LATE_S
+from sluicegate_operator.quotas.state.ledger import LimitLedger
+from sluicegate_operator.quotas.state.unconfirmed_limits import AGAIN_S, LATE_S
 from tests.support.fakes.scripted_cluster import REFUSED, ScriptedCluster
 
 pytestmark = pytest.mark.virtual_time

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
 from sluicegate_operator.planning.layout.connection_groups import group_limits, membership, number_of_pod
 from sluicegate_operator.planning.layout.limits import DesiredLimits, LimitKey, ObservedLimits, QuotaKey, ip_rate
-from sluicegate_operator.quotas.held_limits import hold
 from sluicegate_operator.quotas.model import Limits, QuotaOutcome, TargetKey, TargetKind, pods_unknown
+from sluicegate_operator.quotas.observing.held_limits import hold
 from sluicegate_operator.quotas.plan import QuotaPlan
 from tests.support.manifests.bad_manifests import cluster, listener, quota
 from tests.support.manifests.quota_manifests import of_pods

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
-from sluicegate_operator.engine.context import STATUS_WRITERS_MAX
-from sluicegate_operator.engine.snapshot import Snapshot
+from sluicegate_operator.api.queues import Queue
+from sluicegate_operator.engine.context.context import STATUS_WRITERS_MAX
+from sluicegate_operator.engine.context.snapshot import Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.handlers.context import Context
@@ -18,12 +19,12 @@ from sluicegate_operator.kube.cache.cached_object import CachedObject
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
 from sluicegate_operator.planning.layout.workloads import Members
-from sluicegate_operator.quotas.reconcile import OBSERVED, STARTING_S, STATUSES, QuotaReconciler, SelectedPods
-from sluicegate_operator.quotas.state import GovernedQuotas
+from sluicegate_operator.quotas.reconcile import STARTING_S, QuotaReconciler, SelectedPods
+from sluicegate_operator.quotas.state.state import GovernedQuotas
+from sluicegate_operator.quotas.state.unconfirmed_limits import AGAIN_S
 from sluicegate_operator.quotas.statuses import QuotaStatuses
-from sluicegate_operator.quotas.unconfirmed_limits import AGAIN_S
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.fakes.scripted_cluster import ScriptedCluster
 from tests.support.fakes.scripted_peer import PeerRequest
 from tests.support.manifests.quota_manifests import of_pods
@@ -186,7 +187,7 @@ async def test_a_broker_that_stays_silent_is_unreachable_for_its_quotas_and_its_
         await asyncio.sleep(3.0)
     assert shop.said("one") == ("2/3", "False", "BrokersUnreachable")
     assert list(shop.context.progress[SHOP].unreachable) == [2]
-    assert set(shop.marked) == {STATUSES, OBSERVED, "clusters"}
+    assert set(shop.marked) == {Queue.STATUSES, Queue.OBSERVED, Queue.CLUSTERS}
     assert shop.marked.count("clusters") == 1
 
 

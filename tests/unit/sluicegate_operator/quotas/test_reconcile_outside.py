@@ -4,7 +4,7 @@ import pytest
 
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER
 from sluicegate_operator.quotas import external
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.unit.sluicegate_operator.quotas.test_reconcile import Shop, quota
 
 pytestmark = pytest.mark.virtual_time

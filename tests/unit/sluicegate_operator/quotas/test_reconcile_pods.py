@@ -3,7 +3,7 @@
 import pytest
 
 from sluicegate_operator.planning.layout.workloads import Members
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.quota_manifests import of_pods
 from tests.unit.sluicegate_operator.quotas.test_reconcile import Selected, Shop, cluster, quota
 

@@ -9,7 +9,7 @@ from sluicegate_operator.kube.http.errors import KubeError, KubeUnavailableError
 from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.quotas import statuses
 from sluicegate_operator.quotas.statuses import REFUSED_AGAIN_S
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.unit.sluicegate_operator.quotas.test_reconcile import Shop, cluster, quota
 
 pytestmark = pytest.mark.virtual_time

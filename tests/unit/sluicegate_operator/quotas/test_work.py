@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.kafka_admin import connection
-from sluicegate_operator.quotas import plan, state
+from sluicegate_operator.kafka_admin.connecting import connection
+from sluicegate_operator.quotas import plan
 from sluicegate_operator.quotas.plan import COMPARED_A_TURN, PLANNED_A_TURN
-from tests.support.fakes.memory_kube import MemoryKube
+from sluicegate_operator.quotas.state import state
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.worlds.planned_quotas import PlannedQuotas
 from tests.unit.sluicegate_operator.quotas.test_reconcile import RESYNC_MAX_S, Shop, cluster, quota
 
@@ -140,7 +141,7 @@ async def test_a_new_broker_is_asked_for_everything_and_the_others_for_nothing()
     shop = Shop(many_quotas(), BROKERS)
     await shop.reconcile()
     told = shop.brokers.quotas_told
-    shop.governed.ledger.forget(2)
+    shop.governed.brokers.ledger.forget(2)
     await shop.reconcile()
     assert shop.brokers.quotas_told - told == MANY
 

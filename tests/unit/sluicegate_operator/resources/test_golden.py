@@ -14,7 +14,7 @@ import yaml
 from sluicegate_operator.api import AuditPipeline, BrokerCluster, BrokerListener, parse_resource
 from sluicegate_operator.planning.layout.children import cluster_children, listener_children, network_policies
 from sluicegate_operator.planning.pipelines.pipelines import pipeline_children, plan_pipeline
-from sluicegate_operator.resources.audit_spark import spark_application
+from sluicegate_operator.resources.audit.audit_spark import spark_application
 from tests.support.manifests import pipeline_manifests
 from tests.support.manifests.bad_manifests import cluster, listener
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from sluicegate_operator.resources.statefulset import DEFAULT_IMAGE
+from sluicegate_operator.resources.nodes.statefulset import DEFAULT_IMAGE
 from sluicegate_operator.resources.storm_pod import STORM_LABELS, StormRun, storm_pod
 
 PAGE = Path(__file__).parents[4] / "docs" / "storm-on-kubernetes.md"

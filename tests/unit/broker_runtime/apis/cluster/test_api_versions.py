@@ -10,7 +10,7 @@ from broker_runtime.apis.cluster.api_versions import with_api_versions
 from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.messages import encode_request_body
 from broker_runtime.wire.reader import RequestReader
-from tests.support.processes.wire_client import read_answer
+from tests.support.processes.clients.wire_client import read_answer
 from tests.support.requests.calls import a_call
 
 _, API = with_api_versions(describe_cluster.API)

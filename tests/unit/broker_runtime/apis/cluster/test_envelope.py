@@ -238,7 +238,7 @@ async def test_a_client_that_disconnects_cancels_its_request() -> None:
     async with ForwardingController() as controller:
         ended: list[str] = []
 
-        def later(call: Call) -> PendingReply:
+        def later(call: Call) -> Call:
             return call.later(lambda: ended.append(str(call.connection.principal)))
 
         waiting: ApiSpec[Any] = ApiSpec(CREATE_TOPICS, "CreateTopics", (2, 7), _handler(later))
@@ -252,7 +252,7 @@ async def test_a_client_that_disconnects_cancels_its_request() -> None:
     assert ended == ["User:alice"]
 
 
-def _handler(answer: Callable[[Call], PendingReply]) -> Callable[[Any, Call, Any], PendingReply]:
+def _handler(answer: Callable[[Call], Call]) -> Callable[[Any, Call, Any], Call]:
     return lambda request, call, context: answer(call)
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.apis.groups import consumer_group_describe, consumer_group_heartbeat
-from broker_runtime.apis.request.authorized_operations import NOT_ASKED
+from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED
 from broker_runtime.errors import ErrorCode
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.wire.reader import RequestReader

@@ -12,7 +12,7 @@ from broker_runtime.apis.groups.consumer_group_heartbeat import API, handle, rea
 from broker_runtime.apis.request.context import ZERO_UUID
 from broker_runtime.errors import MESSAGE_MAX, ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer
-from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
+from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
 from broker_runtime.wire.decode import read_entity
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.limits import DEFAULT_LIMITS, RequestTooLargeError

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker_runtime.apis.groups import delete_groups, describe_groups, list_groups, offset_delete, offset_fetch
-from broker_runtime.apis.request.authorized_operations import NOT_ASKED
+from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.environment import GroupEnvironment

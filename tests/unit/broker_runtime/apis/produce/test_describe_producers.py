@@ -18,7 +18,8 @@ def described(indexes: list[int], response_bytes_max: int = 1_000_000) -> list[A
     newest = [(number, 0, StoredBatch(0, 0, 0, 0, 0)) for number in range(PRODUCERS)]
     log = SimpleNamespace(producers=SimpleNamespace(newest_batches=lambda: newest))
     context: Any = SimpleNamespace(led_log=lambda topic, index: (log, 4))
-    call: Any = SimpleNamespace(access=None, limits=RequestLimits(response_bytes_max=response_bytes_max))
+    limits = RequestLimits(response_bytes_max=response_bytes_max)
+    call: Any = SimpleNamespace(access=None, completion=SimpleNamespace(limits=limits))
     asked = SimpleNamespace(name="orders", partition_indexes=indexes)
     request = cast("DescribeProducersRequest", SimpleNamespace(topics=[asked]))
     (topic,) = cast("Any", at_once(handle(request, call, context)))["topics"]

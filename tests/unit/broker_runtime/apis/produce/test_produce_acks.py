@@ -11,7 +11,7 @@ from broker_runtime.metadata.topics import Partition
 from broker_runtime.wire.messages import decode_response, frame_request
 from broker_runtime.wire.reply import PendingReply, Reply
 from kafka_bytes.batches import NO_PRODUCER, ProducerStamp, encode_batch
-from tests.support.fakes.manual_disk import ManualDisk
+from tests.support.fakes.disks.manual_disk import ManualDisk
 from tests.support.logs.logs import LogHouse, values_of
 from tests.support.logs.replicas import LeadingNode, brokers, leading
 from tests.support.requests.calls import handled

@@ -17,9 +17,9 @@ from broker_runtime.apis.request.request_metrics import RequestMetrics
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.consumer.embedded import read_assignment
 from broker_runtime.groups.partition_of import partition_of
-from broker_runtime.groups.push.calls import Ping, PushEnvironment
-from broker_runtime.groups.push.group import PushGroup
-from broker_runtime.groups.push.member import PushMember
+from broker_runtime.groups.push.state.calls import Ping, PushEnvironment
+from broker_runtime.groups.push.state.group import PushGroup
+from broker_runtime.groups.push.state.member import PushMember
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.apis.push.push_callee import Callee, Outgoing, known_brokers
-from broker_runtime.groups.push.calls import Ping, StartAt, StartFetcher, StopFetcher
+from broker_runtime.groups.push.state.calls import Ping, StartAt, StartFetcher, StopFetcher
 from broker_runtime.metadata.brokers import BrokerEndpoint, RegisterBroker, UnfenceBroker
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.handler import ServedConnection

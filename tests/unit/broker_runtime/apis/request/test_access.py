@@ -8,7 +8,7 @@ import pytest
 from broker_runtime.apis.groups import heartbeat
 from broker_runtime.apis.partitions import list_partition_reassignments
 from broker_runtime.apis.request.access import Authorization
-from broker_runtime.apis.request.access_gate import access_gate
+from broker_runtime.apis.request.authorization.access_gate import access_gate
 from broker_runtime.apis.request.denials import Denials
 from broker_runtime.apis.request.dispatch import Dispatcher
 from broker_runtime.apis.request.forwarding import to_controller

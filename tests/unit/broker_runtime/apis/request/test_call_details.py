@@ -36,8 +36,8 @@ class Node(LeadingNode):
         frame = memoryview(encode_request(PRODUCE, 9, 1, content))[4:]
         return handled_call(produce.API, frame, self, details=details)
 
-    def fetch(self, offset: int, topic_id: UUID | None = None) -> Call:
-        part = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+    def fetch(self, offset: int, topic_id: UUID | None = None, max_bytes: int = 1 << 20) -> Call:
+        part = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": offset, "partition_max_bytes": max_bytes}
         content: dict[str, Any] = {
             "max_wait": 0,
             "min_bytes": 0,
@@ -91,9 +91,30 @@ def test_a_produce_that_times_out_waiting_for_replicas_is_recorded_once_with_its
 def test_a_fetchs_details_have_only_the_partitions_sent() -> None:
     node = Node(1)
     node.produce(1)
-    assert node.fetch(0).partitions == [("orders", 0, len(node.batch), -1, 0, -1, -1, -1, 0)]
+    assert node.fetch(0).partitions == [("orders", 0, len(node.batch), 2, 0, -1, -1, -1, 0)]
     assert node.fetch(2).partitions == []
     assert [facts[-1] for facts in node.fetch(99).partitions or ()] == [ErrorCode.OFFSET_OUT_OF_RANGE]
+
+
+def records_of(call: Call) -> list[int]:
+    return [facts[3] for facts in call.partitions or ()]
+
+
+def test_records_of_a_fetch_count_from_its_offset_by_the_headers_of_batches() -> None:
+    node = Node(1)
+    for _ in range(3):
+        node.produce(1)
+    assert records_of(node.fetch(0)) == [6]
+    assert records_of(node.fetch(3)) == [3], "the client skips the first record of the batch"
+    assert records_of(node.fetch(0, max_bytes=2 * len(node.batch))) == [4]
+    assert records_of(node.fetch(99)) == [-1]
+
+
+def test_records_of_a_fetch_are_unknown_where_offsets_may_be_missing() -> None:
+    node = Node(1)
+    node.produce(1)
+    node.house.log.files.swaps.allow_gaps("a test has compacted it")
+    assert records_of(node.fetch(0)) == [-1]
 
 
 def test_an_unknown_topic_is_recorded_by_its_requested_id() -> None:

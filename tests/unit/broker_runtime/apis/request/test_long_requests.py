@@ -12,6 +12,7 @@ import pytest
 from broker_runtime.apis.fetch import fetch
 from broker_runtime.apis.produce import produce
 from broker_runtime.apis.request.answer_cache import AnswerCache
+from broker_runtime.apis.request.answering import joined
 from broker_runtime.apis.request.call import Call, Ending
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.apis.request.dispatch import Dispatcher
@@ -33,6 +34,8 @@ from tests.support.requests.calls import NotedConnection
 from tests.support.requests.request_frames import encode_request
 
 PARTITIONS = 300
+STEPS_AT_ONCE = 600
+"""More than one slice has while the clock stands still."""
 FEW = RequestLimits(items_max=1_024, bytes_max=1_000_000)
 
 
@@ -360,7 +363,7 @@ async def test_an_answer_that_would_be_too_large_is_an_error() -> None:
 
 async def test_an_answer_of_parts_that_would_be_too_large_is_an_error() -> None:
     def many_parts(request: Any, call: Call, context: Any) -> Steps[Reply]:
-        return call.joined([bytes(1_000) for _ in range(1_000)])
+        return joined([bytes(1_000) for _ in range(1_000)], call)
 
     api: ApiSpec[Any] = ApiSpec(LIST_GROUPS, "ListGroups", (0, 3), many_parts)
     served = Served(api, Bare(), RequestLimits(response_bytes_max=100_000))
@@ -394,3 +397,38 @@ def test_create_topics_of_too_many_configurations_is_refused_by_the_topic() -> N
     content = {"topics": [topic | {"configs": configs * 2}], "timeout": 1, "validate_only": False}
     with pytest.raises(ProtocolError, match="more than 1024 items"):
         served.send(CREATE_TOPICS, 5, content)
+
+
+@pytest.mark.parametrize("as_coroutine", [False, True])
+@pytest.mark.parametrize("size", [3_000, 60_000, 300_000])
+async def test_requests_of_each_size_wait_until_there_is_room(size: int, as_coroutine: bool) -> None:
+    """A hundred of just under 64 KiB took 200 MB at the same time, and a hundred of OffsetFetch 700 MB."""
+    running, most = 0, 0
+
+    def steps(call: Call) -> Steps[Reply]:
+        nonlocal running, most
+        for _ in range(STEPS_AT_ONCE):
+            yield
+        running += 1
+        most = max(most, running)
+        for _ in range(STEPS_AT_ONCE):
+            yield
+        running -= 1
+        return call.packed(b"")
+
+    async def coroutine(call: Call) -> Steps[Reply]:
+        return steps(call)
+
+    def handle(_: object, call: Call, __: object) -> Any:
+        return coroutine(call) if as_coroutine else steps(call)
+
+    api: ApiSpec[Any] = ApiSpec(LIST_GROUPS, "ListGroups", (0, 0), handle, reads="frame")
+    slices = Slices(lambda: 0.0, room=10 * size + 100)
+    served = Served(api)
+    dispatcher: Dispatcher[Any] = Dispatcher(served.node, [api], long_requests=(slices, FEW))
+    frame = memoryview(encode_request(LIST_GROUPS, 0, 7, {}) + bytes(size - 50))[4:]
+    replies = [dispatcher.handle(frame, NotedConnection()) for _ in range(50)]
+    for reply in replies:
+        assert await served.answer(reply) is not None
+    assert most == 10
+    assert len(slices) == 0

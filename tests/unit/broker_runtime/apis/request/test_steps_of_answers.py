@@ -16,7 +16,7 @@ from broker_runtime.apis.request.many_items import Pace
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.commit import OffsetToCommit
-from broker_runtime.groups.push.log_ends import End
+from broker_runtime.groups.push.state.log_ends import End
 from broker_runtime.wire.versions import INCREMENTAL_ALTER_CONFIGS
 
 TOPIC_ID = UUID(int=5)

@@ -21,7 +21,7 @@ from broker_runtime.wire.handler import FrameHandler, ServedConnection
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
 from broker_runtime.wire.versions import API_VERSIONS, METADATA, SASL_AUTHENTICATE, SASL_HANDSHAKE
-from tests.support.processes.wire_client import request_frame
+from tests.support.processes.clients.wire_client import request_frame
 from tests.support.requests.calls import NotedConnection
 
 LISTENER = "SECURE"

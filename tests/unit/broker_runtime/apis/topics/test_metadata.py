@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.apis.cluster import describe_cluster
-from broker_runtime.apis.request.authorized_operations import NOT_ASKED
+from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED
 from broker_runtime.apis.topics.metadata import API
 from broker_runtime.errors import ErrorCode
 from tests.support.worlds.controller import ControllerInMemory

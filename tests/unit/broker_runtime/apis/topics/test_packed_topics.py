@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.apis.request.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.topics import metadata
 from broker_runtime.apis.topics.metadata import API

@@ -19,9 +19,9 @@ from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_I
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
 from kafka_bytes.batches import encode_batch
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.journal_store import NO_FAULT, Fault, MemoryStore, SharedObjects
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.virtual_time import run
 
 

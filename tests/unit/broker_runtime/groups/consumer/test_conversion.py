@@ -28,7 +28,7 @@ from broker_runtime.groups.classic.syncing import sync
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.consumer.embedded import read_assignment, write_assignment
 from broker_runtime.groups.consumer.heartbeat import heartbeat as heartbeat_of_new
-from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest as NewHeartbeatRequest
+from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest as NewHeartbeatRequest
 from broker_runtime.groups.group import GroupType
 from broker_runtime.groups.offsets.delete import delete_group
 from broker_runtime.groups.records import ClassicProtocol, GroupRecord, OffsetCommitKey, OffsetCommitValue

@@ -17,17 +17,17 @@ from broker_runtime.groups.assignors import TopicDescription
 from broker_runtime.groups.classic.joining import join
 from broker_runtime.groups.classic.requests import JoinAnswer, JoinRequest, SyncRequest
 from broker_runtime.groups.classic.syncing import sync
-from broker_runtime.groups.consumer import embedded, subscriptions
+from broker_runtime.groups.consumer import embedded
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.consumer.embedded import read_subscription, subscription_version
-from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.heartbeat import heartbeat
-from broker_runtime.groups.consumer.subscriptions import NAMES_AT_ONCE_MAX
+from broker_runtime.groups.consumer.state import subscriptions
+from broker_runtime.groups.consumer.state.group import ConsumerGroup
+from broker_runtime.groups.consumer.state.subscriptions import NAMES_AT_ONCE_MAX
+from broker_runtime.groups.consumer.state.topics import TopicFacts, known_topics
+from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.consumer.target import _SLICE_RECORDS
-from broker_runtime.groups.consumer.topics import TopicFacts, known_topics
 from broker_runtime.groups.consumer.upkeep import on_topics_changed
-from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
-from broker_runtime.groups.ended import group_ended
 from broker_runtime.groups.record_codec import encode, encoding
 from broker_runtime.groups.records import (
     ClassicProtocol,
@@ -37,6 +37,7 @@ from broker_runtime.groups.records import (
     ConsumerGroupTargetAssignmentMemberKey,
     GroupRecord,
 )
+from broker_runtime.groups.shards.ended import group_ended
 from broker_runtime.metadata.brokers import RegisterBroker
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord

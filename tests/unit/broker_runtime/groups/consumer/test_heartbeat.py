@@ -6,7 +6,7 @@ from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.seam import in_one_go
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer, heartbeat
-from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
+from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
 from tests.support.groups.consumer_groups import GROUP, SOON_MS, Coordinator, refused
 
 

@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
 from broker_runtime.groups.consumer.reconciliation import Goal, reconcile
+from broker_runtime.groups.consumer.state.member import ConsumerMember, MemberState
 from broker_runtime.groups.records import Assignment, ConsumerGroupCurrentMemberAssignmentValue
 from broker_runtime.slicing.steps import at_once
 

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.classic.group import ClassicGroup
-from broker_runtime.groups.consumer.group import APPLIERS
+from broker_runtime.groups.consumer.state.group import APPLIERS
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.fetch import FetchedOffset, fetch, fetch_all
 from broker_runtime.groups.records import (

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from broker_runtime.groups.push.answers import ping_answered, start_answered, stop_answered
-from broker_runtime.groups.push.calls import Ping, StartFetcher, StopFetcher
-from broker_runtime.groups.push.decided import Decided
 from broker_runtime.groups.push.offsets import Consumed
-from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.push.state.calls import Ping, StartFetcher, StopFetcher
+from broker_runtime.groups.push.state.decided import Decided
+from broker_runtime.groups.push.state.states import PushState
 from tests.support.groups.push_groups import SESSION_S, Consumer, Coordinator, answer_all
 
 OFFSETS = (Consumed("t", 0, 1),)

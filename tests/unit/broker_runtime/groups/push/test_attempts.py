@@ -1,8 +1,8 @@
 """A rebalance that is tried again, with consumers whose sessions have different lengths."""
 
 from broker_runtime.config.keys.broker import BrokerConfig
-from broker_runtime.groups.push.calls import Ping, StopFetcher
-from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.push.state.calls import Ping, StopFetcher
+from broker_runtime.groups.push.state.states import PushState
 from tests.support.groups.push_groups import SESSION_S, Consumer, Coordinator, answer_all
 
 PATIENT_S = 10 * SESSION_S

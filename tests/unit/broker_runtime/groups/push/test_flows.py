@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_runtime.groups.push.calls import EARLIEST, LATEST, Call, Ping, StartAt, StartFetcher, StopFetcher
-from broker_runtime.groups.push.ownership import Necessity
-from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.push.state.calls import EARLIEST, LATEST, Call, Ping, StartAt, StartFetcher, StopFetcher
+from broker_runtime.groups.push.state.ownership import Necessity
+from broker_runtime.groups.push.state.states import PushState
 from tests.support.groups.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
 from tests.support.oracles.circles import no_circles
 

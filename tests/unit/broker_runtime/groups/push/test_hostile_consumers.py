@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.groups.push.answers import ping_answered, start_answered, stop_answered
-from broker_runtime.groups.push.calls import Ping, StartFetcher, StopFetcher
 from broker_runtime.groups.push.offsets import Consumed
-from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.push.state.calls import Ping, StartFetcher, StopFetcher
+from broker_runtime.groups.push.state.states import PushState
 from tests.support.groups.push_groups import GROUP, Consumer, Coordinator, answer_all
 
 PARTITIONS = 4

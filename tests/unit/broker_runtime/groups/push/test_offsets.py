@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.group import Committer
-from broker_runtime.groups.push.calls import Ping, StopFetcher
+from broker_runtime.groups.push.state.calls import Ping, StopFetcher
 from tests.support.groups.push_groups import SESSION_S, Consumer, Coordinator, answer_all
 
 T0 = ("t", 0)

@@ -11,7 +11,7 @@ from broker_runtime.groups.classic.requests import JoinAnswer, LeaveRequest, Lea
 from broker_runtime.groups.classic.syncing import sync
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.consumer.heartbeat import heartbeat
-from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
+from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
 from tests.support.groups.classic_coordinator import join_request
 from tests.support.groups.push_groups import GROUP, Coordinator
 

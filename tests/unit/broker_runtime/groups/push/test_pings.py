@@ -4,9 +4,9 @@ import pytest
 
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.groups.push.answers import ping_answered
-from broker_runtime.groups.push.calls import Ping
 from broker_runtime.groups.push.offsets import Consumed
-from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.push.state.calls import Ping
+from broker_runtime.groups.push.state.states import PushState
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
 from tests.support.groups.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
 

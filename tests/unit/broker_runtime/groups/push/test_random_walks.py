@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from broker_runtime.errors import KafkaError
-from broker_runtime.groups.push.group import PushGroup
-from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.push.state.group import PushGroup
+from broker_runtime.groups.push.state.states import PushState
 from tests.support.groups.push_groups import GROUP, Consumer, Coordinator
 
 STEPS = 400

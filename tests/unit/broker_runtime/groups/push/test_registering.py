@@ -6,7 +6,7 @@ from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.group import Committer, OffsetRetention
-from broker_runtime.groups.push.calls import StopFetcher
+from broker_runtime.groups.push.state.calls import StopFetcher
 from broker_runtime.groups.records import (
     ClassicMember,
     GroupMetadataKey,

@@ -7,12 +7,12 @@ from broker_runtime.groups import record_codec
 from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.states import ClassicState
-from broker_runtime.groups.consumer.group import APPLIERS as CONSUMER_APPLIERS
+from broker_runtime.groups.consumer.state.group import APPLIERS as CONSUMER_APPLIERS
 from broker_runtime.groups.group import GroupType
 from broker_runtime.groups.offsets.delete import delete
 from broker_runtime.groups.offsets.sweep import expired
-from broker_runtime.groups.push.group import APPLIERS as PUSH_APPLIERS
-from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.push.state.group import APPLIERS as PUSH_APPLIERS
+from broker_runtime.groups.push.state.states import PushState
 from broker_runtime.groups.records import (
     ClassicMember,
     ConsumerGroupMetadataKey,

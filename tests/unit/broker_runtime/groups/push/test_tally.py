@@ -1,7 +1,7 @@
 """Counters of push groups: rebalances and their durations, pings, and lost consumers."""
 
 from broker_runtime.groups.push.answers import start_answered
-from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.push.state.states import PushState
 from broker_runtime.groups.tally import Loss
 from broker_runtime.node.metrics import push_families
 from tests.support.groups.push_groups import SESSION_S, Consumer, Coordinator, answer_all

@@ -4,7 +4,7 @@ import pytest
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection.frames import UnfinishedFrame, check_size, frame_length
-from broker_runtime.node.process_memory import resident_bytes
+from broker_runtime.node.process.process_metrics import resident_bytes
 
 
 def fill(frame: UnfinishedFrame, data: bytes) -> int:

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
-from broker_runtime.network.quotas.connection_group import AddressGroupLimits
+from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.limit_met import limit_met
 from broker_runtime.network.quotas.limits_held import SHOWN_MAX, LimitsHeld
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.settings import QuotaSettings, Strategy
+from broker_runtime.network.settings import LimitReference, QuotaSettings, Strategy
 
 NOW = 5_000_000
 ONE_A_SECOND: dict[str, Any] = {"strategy": Strategy.TOKEN_BUCKET, "quota_window_num": 2}
@@ -36,7 +36,7 @@ def storm(quotas: ConnectionQuotas, listener: str, seconds: int) -> tuple[int, s
     while now_ms < end_ms:
         decision = quotas.on_accepted(listener, "10.0.0.1", now_ms)
         while decision.outcome is AcceptOutcome.WAIT_UNTIL:
-            met = limit_met(quotas, listener, decision)
+            met = limit_met(quotas, listener, decision, "10.0.0.1").name
             now_ms = max(now_ms, decision.at_ms)
             decision = quotas.on_wait_over(listener, "10.0.0.1", now_ms)
         now_ms += 1
@@ -104,7 +104,8 @@ def test_a_count_that_is_full_holds(settings: dict[str, Any], which: str) -> Non
     assert shares.pop(which)["blocked_share"] == 1.0
     assert [other["blocked_share"] for other in shares.values()] == [0.0]
     own = "listener.name.external." if which == "listener" else ""
-    assert limit_met(quotas, "EXTERNAL", AcceptDecision(AcceptOutcome.WAIT_FOR_SLOT)) == f"{own}max.connections"
+    met = limit_met(quotas, "EXTERNAL", AcceptDecision(AcceptOutcome.WAIT_FOR_SLOT), "10.0.0.1")
+    assert met == LimitReference(f"{own}max.connections", 2)
 
 
 def test_one_wait_may_be_for_two_limits_one_after_the_other() -> None:

@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from broker_runtime.network.quotas.connection_group import AddressGroupLimits
+from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.metrics import (
     MAX_GROUP_SERIES,
     MAX_IP_SERIES,

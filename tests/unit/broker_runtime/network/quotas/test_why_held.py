@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from broker_runtime.network.quotas.connection_group import NO_LIMITS, AddressGroupLimits
+from broker_runtime.network.quotas.groups.connection_group import NO_LIMITS, AddressGroupLimits
 from broker_runtime.network.quotas.limits_held import LimitsHeld
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.why_held import GROUPS_PER_ANSWER, WhyHeld

@@ -4,7 +4,7 @@ import pytest
 
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.settings import UNLIMITED, QuotaSettings
-from broker_runtime.network.sockets.backlog import LONGEST, backlog
+from broker_runtime.network.sockets.listening import LONGEST, backlog
 
 IP = "10.0.0.1"
 

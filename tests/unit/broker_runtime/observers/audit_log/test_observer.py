@@ -10,6 +10,8 @@ from audit_pipeline.spool.events import events_of
 from audit_pipeline.spool.spool_folder import boots, spools_of
 from broker_runtime.apis.request.call import Ending
 from broker_runtime.exposition import render
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.node.metadata_before import MetadataNow
 from broker_runtime.observers.audit_log.observer import AuditLogObserver, new_boot_id
 from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition
 from tests.support.audit.audit import ManualTimers, ended_call
@@ -32,7 +34,7 @@ class Bench:
         observer.attach(
             BrokerFacts(
                 7, "cluster", str(self.log_dir), self.clock, lambda call: call(), self.timers.call_later,
-                lambda: iter(self.held), lambda: self.registered,
+                lambda: iter(self.held), lambda: self.registered, lambda: MetadataNow(MetadataImage()),
             )
         )  # fmt: skip
         observer.configure({key.replace("_", "."): text for key, text in config.items()})

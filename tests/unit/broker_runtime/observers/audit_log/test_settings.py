@@ -25,7 +25,7 @@ def test_the_defaults_of_the_keys_are_those_of_the_settings() -> None:
         ("flush.ms", "soon", "must be a whole number above 0, not 'soon'"),
         ("hash.key", "short", "must have 16 to 64 bytes, this one has 5"),
         ("spool.bytes", "1000", "must be at least twice segment.bytes"),
-        ("colour", "red", "has no key colour; it has audit.topic, exclude.listeners"),
+        ("colour", "red", "has no key colour; it has audit.topic, changes.chars"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_told_with_what_to_do(key: str, value: str, sentence: str) -> None:

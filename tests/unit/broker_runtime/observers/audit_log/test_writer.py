@@ -16,7 +16,7 @@ from broker_runtime.apis.request.call import Ending
 from broker_runtime.observers.audit_log.layout import REQUEST_ROW
 from broker_runtime.storage.disk.filesystem import read_file, replace_file
 from tests.support.audit.audit import AuditBench, ended_call
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.requests.calls import NotedConnection
 
 FOLDER = Path("/audit")

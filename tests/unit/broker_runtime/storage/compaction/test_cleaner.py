@@ -12,8 +12,8 @@ from broker_runtime.storage.log.follower_log import FollowerLog
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
 from kafka_bytes.batches import encode_batch
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.virtual_time import run
 from tests.support.logs.logs import LOG_DIR
 from tests.support.logs.packed_batches import with_body

@@ -12,7 +12,7 @@ from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.checkpoint import FIRST_DIRTY, read_offsets
 from broker_runtime.storage.log.expiry import apply_retention
 from broker_runtime.storage.log.swap import SWAP_LOG, Swap
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.logs.cleaning import append_keyed, clean, dirt_of, records_of
 from tests.support.logs.logs import LOG_DIR, TOPIC_ID, LogHouse
 

@@ -17,7 +17,7 @@ from broker_runtime.storage.records.batch import iter_batches, iter_records
 from broker_runtime.storage.recovery import recovery
 from broker_runtime.wire.reply import FileRegion
 from kafka_bytes.batches import CRC_FROM, HEADER_BYTES, checksum, encode_batch
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.logs.damaged_node import CONFIG, EVERYTHING, FOLDER, Node, all_but, served
 from tests.support.logs.logs import LOG_DIR, TOPIC_ID, values_of
 

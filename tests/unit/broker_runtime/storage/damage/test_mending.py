@@ -12,7 +12,7 @@ from broker_runtime.storage.damage.mending import MissingBatches, NotSuppliedErr
 from broker_runtime.storage.log.replacing import ReplacingStoppedError
 from broker_runtime.storage.records.batch import iter_batches
 from kafka_bytes.batches import HEADER_BYTES, encode_batch
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.logs.damaged_house import COUNT, DamagedHouse, everything, served
 from tests.support.logs.logs import values_of
 

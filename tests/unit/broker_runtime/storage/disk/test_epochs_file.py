@@ -3,7 +3,7 @@
 from broker_runtime.config import TopicConfig
 from broker_runtime.storage.disk.epochs import EPOCHS_FILE, LeaderEpochs
 from broker_runtime.storage.disk.filesystem import read_file
-from tests.support.fakes.manual_disk import ManualDisk
+from tests.support.fakes.disks.manual_disk import ManualDisk
 from tests.support.logs.cleaning import append_keyed, clean
 from tests.support.logs.logs import LOG_DIR, TOPIC_ID, LogHouse
 

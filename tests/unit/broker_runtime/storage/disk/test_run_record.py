@@ -14,8 +14,8 @@ from broker_runtime.storage.disk.filesystem import read_file, replace_file
 from broker_runtime.storage.disk.run_record import FILE_NAME, UNKNOWN_BOOT
 from broker_runtime.storage.log_dir.manager import LogManager
 from kafka_bytes.batches import encode_batch
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.logs.logs import LOG_DIR, TOPIC_ID
 
 OTHER_ID = UUID(int=8)

@@ -13,7 +13,7 @@ from broker_runtime.storage.disk.epochs import EPOCHS_FILE
 from broker_runtime.storage.disk.filesystem import OsFileSystem, read_file
 from broker_runtime.storage.segment.segment_indexes import SegmentIndexes
 from kafka_bytes.batches import ProducerStamp
-from tests.support.fakes.manual_disk import ManualDisk
+from tests.support.fakes.disks.manual_disk import ManualDisk
 from tests.support.logs.logs import LogHouse, values_of
 
 ONE = 70

@@ -12,7 +12,7 @@ from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.checkpoint import RECOVERY_POINTS, read_offsets
 from broker_runtime.storage.disk.disk import ThreadedDisk
 from kafka_bytes.batches import ProducerStamp
-from tests.support.fakes.manual_disk import ManualDisk
+from tests.support.fakes.disks.manual_disk import ManualDisk
 from tests.support.logs.logs import LOG_DIR, LogHouse, values_of
 
 ONE = 70

@@ -12,7 +12,7 @@ from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import iter_batches
 from kafka_bytes.batches import Header, ProducerStamp
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.logs.logs import LOG_DIR, LogHouse, values_of
 from tests.support.logs.replica_model import ModelBatch, stored
 

@@ -3,7 +3,7 @@
 from random import Random
 from uuid import UUID
 
-from tests.support.fakes.manual_disk import ManualDisk
+from tests.support.fakes.disks.manual_disk import ManualDisk
 from tests.support.logs.logs import LOG_DIR, LogHouse, values_of
 
 LOGS = 20

@@ -8,9 +8,9 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log_dir.deleted import FOLDERS_PER_SLICE
 from broker_runtime.storage.log_dir.manager import LogManager
+from tests.support.fakes.disks.manual_disk import ManualDisk
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.manual_disk import ManualDisk
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.logs.logs import LOG_DIR
 
 MANY = FOLDERS_PER_SLICE + 50

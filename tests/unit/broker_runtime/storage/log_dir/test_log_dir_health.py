@@ -13,9 +13,9 @@ from broker_runtime.storage.disk.filesystem import read_file
 from broker_runtime.storage.disk.ledger import FILE_NAME
 from broker_runtime.storage.log_dir.log_dir_health import RESERVE, LogDirHealth
 from broker_runtime.storage.log_dir.manager import LogManager
+from tests.support.fakes.disks.manual_disk import ManualDisk
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.manual_disk import ManualDisk
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.logs.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
 
 RESERVE_BYTES = 8192

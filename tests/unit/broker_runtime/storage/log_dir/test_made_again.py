@@ -11,7 +11,7 @@ from broker_runtime.storage.disk.filesystem import read_file, replace_file
 from broker_runtime.storage.disk.ledger import read_ledger
 from broker_runtime.storage.disk.run_record import FILE_NAME
 from broker_runtime.storage.log.log import Log
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.logs.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
 
 AGAIN = UUID(int=8)

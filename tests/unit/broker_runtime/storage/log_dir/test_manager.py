@@ -13,7 +13,7 @@ from broker_runtime.storage.log.log_syncs import LogSyncs
 from broker_runtime.storage.log_dir import upkeep
 from broker_runtime.storage.log_dir.manager import LogManager
 from kafka_bytes.batches import encode_batch
-from tests.support.fakes.manual_disk import ManualDisk
+from tests.support.fakes.disks.manual_disk import ManualDisk
 from tests.support.logs.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
 
 FOLDER = LOG_DIR / "orders-0"

@@ -8,8 +8,8 @@ import pytest
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.disk.checkpoint import read_topic_id
-from tests.support.fakes.manual_disk import ManualDisk
-from tests.support.fakes.memory_filesystem import MemoryFile
+from tests.support.fakes.disks.manual_disk import ManualDisk
+from tests.support.fakes.disks.memory_filesystem import MemoryFile
 from tests.support.logs.logs import LOG_DIR, LogHouse
 
 NEW_ID, NEWER_ID = UUID(int=21), UUID(int=22)

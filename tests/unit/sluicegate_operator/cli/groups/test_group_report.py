@@ -2,7 +2,7 @@
 
 from sluicegate_operator.cli.groups.group_report import report
 from sluicegate_operator.cli.groups.group_tables import members_table
-from sluicegate_operator.kafka_admin.group_views import GroupMember, GroupView
+from sluicegate_operator.kafka_admin.groups.group_views import GroupMember, GroupView
 
 TILL = GroupMember("m-1", "till-1", "till", "/10.0.0.1", (("orders", 0), ("orders", 2)), 4)
 OTHER = GroupMember("m-2", None, "archive", "/10.0.0.2", (), 4)

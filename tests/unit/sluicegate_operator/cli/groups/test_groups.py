@@ -11,7 +11,7 @@ from sluicegate_operator.cli.asking.bootstrap import BootstrapError, bootstrap_a
 from sluicegate_operator.cli.groups.groups import groups
 from sluicegate_operator.kafka_admin.consumer_groups import ConsumerGroups
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
-from sluicegate_operator.kafka_admin.group_views import GroupListing, GroupView
+from sluicegate_operator.kafka_admin.groups.group_views import GroupListing, GroupView
 from sluicegate_operator.kafka_admin.views import Partition
 
 NOWHERE = ("--bootstrap-server", "127.0.0.1:1")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, parse_resource
-from sluicegate_operator.api.models.cluster_ca import FORCE_RENEW
+from sluicegate_operator.api.models.parts.cluster_ca import FORCE_RENEW
 from sluicegate_operator.engine.certificates import cluster_certificates
 from sluicegate_operator.engine.certificates.cluster_certificates import ClusterCertificates
 from sluicegate_operator.fleet.node_security import NodeSecurity, NoNodeSecurityError
@@ -19,7 +19,7 @@ from sluicegate_operator.kube.http.errors import KubeError, KubeUnavailableError
 from sluicegate_operator.planning.certificates.cluster_ca_status import CertificatesSeen, certificates_finding
 from sluicegate_operator.planning.certificates.renewal import STEP_S_MIN, NodeInForce
 from sluicegate_operator.planning.layout.node_certificates import certificate_names
-from tests.support.fakes.memory_secrets import MemorySecrets
+from tests.support.fakes.kube.memory_secrets import MemorySecrets
 from tests.support.manifests.bad_manifests import cluster
 from tests.support.processes.authority import TestAuthority
 

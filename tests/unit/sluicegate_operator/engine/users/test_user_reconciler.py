@@ -14,7 +14,7 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import SECRET, Kind
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.fakes.scripted_users import ScriptedUsers
 from tests.support.manifests.bad_manifests import cluster
 from tests.support.manifests.user_manifests import SCRAM, acl, certified, kafka_user

@@ -20,7 +20,7 @@ from sluicegate_operator.planning.layout.children import cluster_children
 from sluicegate_operator.planning.layout.cluster_layout import Role, cluster_id
 from sluicegate_operator.resources.labels import CLUSTER_ID, CLUSTER_LABEL
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.manifests.bad_manifests import cluster
 
 FIRST, SECOND, THIRD = (f"5a9d8f64-0000-4000-8000-00000000000{number}" for number in (1, 2, 3))

@@ -11,7 +11,7 @@ from sluicegate_operator.fleet.kafka.http_get import HttpAnswer
 from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet
 from sluicegate_operator.planning.layout.cluster_layout import cluster_id
 from sluicegate_operator.resources.labels import REVISION, selector
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.manifests.bad_manifests import cluster
 
 OWN, OTHER = "o" * 22, "a" * 22

@@ -12,7 +12,7 @@ from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
 from sluicegate_operator.kube.http.kinds import STATEFUL_SET, Kind
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
-from tests.support.fakes.memory_kube import MemoryCache, MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryCache, MemoryKube
 from tests.support.manifests.bad_manifests import cluster
 from tests.support.worlds.fleet_worlds import Pods, fleet_world, shop
 

@@ -12,7 +12,7 @@ from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import CONFIG_MAP, POD, Kind
-from tests.support.fakes.memory_kube import MemoryCache
+from tests.support.fakes.kube.memory_kube import MemoryCache
 
 Json = dict[str, Any]
 UID = "6264ce5a-f913-40b0-85d0-94474e8cc1d2"

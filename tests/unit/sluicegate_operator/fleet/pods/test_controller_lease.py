@@ -14,7 +14,7 @@ from sluicegate_operator.planning.layout.cluster_layout import journal_name
 from sluicegate_operator.planning.registrations.controller_lease import ADDRESS, JOURNAL_LABEL
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.manifests.bad_manifests import cluster
 
 SHOP = ("default", "shop")

@@ -14,7 +14,7 @@ from sluicegate_operator.planning.layout.children import wanted_revision
 from sluicegate_operator.planning.layout.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.rolls.start_failures import StartFailure
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER, REVISION
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.manifests.bad_manifests import cluster
 
 pytestmark = pytest.mark.virtual_time

@@ -14,7 +14,7 @@ from sluicegate_operator.handlers.reconcilers.registrations import RegistrationR
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL, labels, selector
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 
 BROKERS = 2
 CLUSTER = BrokerCluster.model_validate(

@@ -11,7 +11,7 @@ from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kube.http.errors import KubeError, LandingTakenError
 from sluicegate_operator.kube.http.kinds import AUDIT_PIPELINE, Kind
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER
-from tests.support.fakes.memory_kube import MemoryCache, MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryCache, MemoryKube
 from tests.support.manifests.bad_manifests import Json, cluster
 from tests.support.manifests.pipeline_manifests import pipeline
 

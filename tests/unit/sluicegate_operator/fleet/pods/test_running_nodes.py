@@ -6,7 +6,7 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.pods.running_nodes import running_nodes
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.resources.labels import labels
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 
 CLUSTER = BrokerCluster.model_validate(
     {"metadata": {"name": "shop"}, "spec": {"brokers": {"replicas": 2, "storage": {"size": "1Gi"}}}}

@@ -30,7 +30,7 @@ from sluicegate_operator.kube.http.kinds import (
     Kind,
 )
 from sluicegate_operator.planning.layout.images import Images
-from tests.support.fakes.scripted_api import PATIENCE_S, Script, page, until, without_pauses
+from tests.support.fakes.kube.scripted_api import PATIENCE_S, Script, page, until, without_pauses
 from tests.support.manifests.bad_manifests import Json, cluster, listener, quota, registration, topic
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.fleet.kafka.controllers import ControllerView
 from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet, Sighting
 from sluicegate_operator.handlers.context import Context
@@ -15,7 +16,7 @@ from sluicegate_operator.planning.certificates.cluster_ca_status import Certific
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.planning.rolls.roll import Done, WaitForNodes, WaitReason
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import cluster, quota
 from tests.support.manifests.pipeline_manifests import pipeline
 
@@ -92,12 +93,12 @@ def context_of(kube: MemoryKube) -> Context:
 async def test_the_last_pod_of_a_deleted_cluster_takes_no_figure_of_its_quotas_and_pipelines_away() -> None:
     context = context_of(MemoryKube(quota(), pipeline()))
     work = reconcilers(context, context.settings)
-    for queue in ("quotas", "statuses", "pipelines"):
+    for queue in (Queue.QUOTAS, Queue.STATUSES, Queue.PIPELINES):
         await work[queue](SHOP)
     before = shown(context.figures)
     assert before[f'sluicegate_quotas{{{OF_SHOP},state="ClusterMissing"}}'] == 1
     # The queues that a deleted pod marks.
-    for queue in ("registrations", "racks", "rolls", "clusters", "listeners"):
+    for queue in (Queue.REGISTRATIONS, Queue.RACKS, Queue.ROLLS, Queue.CLUSTERS, Queue.LISTENERS):
         await work[queue](SHOP)
     assert shown(context.figures) == before
     await context.aclose()
@@ -113,7 +114,7 @@ async def test_brokers_of_an_earlier_cluster_of_the_name_are_not_shown(monkeypat
         return Sighting(view, ())
 
     monkeypatch.setattr(KubernetesFleet, "observe", look)
-    registrations = reconcilers(context, context.settings)["registrations"]
+    registrations = reconcilers(context, context.settings)[Queue.REGISTRATIONS]
     await registrations(SHOP)
     before = shown(context.figures)
     assert before[f'sluicegate_brokers{{{OF_SHOP},state="Online"}}'] == 1
@@ -142,14 +143,14 @@ async def test_brokers_that_were_asked_for_before_a_deletion_are_not_shown_after
         return Sighting(ControllerView(ClusterOverview("c", 1000, 1, 9, (broker,))), ())
 
     monkeypatch.setattr(KubernetesFleet, "observe", look)
-    late = asyncio.ensure_future(work["registrations"](SHOP))
+    late = asyncio.ensure_future(work[Queue.REGISTRATIONS](SHOP))
     await asked.wait()
     kube.remove("BrokerCluster", "shop")
-    await work["rolls"](SHOP)
+    await work[Queue.ROLLS](SHOP)
     answer.set()
     await late
     assert shown(context.figures)[f'sluicegate_brokers{{{OF_SHOP},state="Offline"}}'] == 1
-    await work["registrations"](SHOP)
+    await work[Queue.REGISTRATIONS](SHOP)
     assert shown(context.figures) == {}
     await context.aclose()
 

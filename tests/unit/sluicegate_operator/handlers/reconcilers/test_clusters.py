@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster
-from sluicegate_operator.engine.snapshot import UnreadableClusterError
+from sluicegate_operator.engine.context.snapshot import UnreadableClusterError
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.reconcilers.clusters import STARTING_RETRY, ClusterReconciler
 from sluicegate_operator.kube.cache.cached_object import read_object
@@ -14,7 +14,7 @@ from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, BROKER_LISTENER, EVENT, Kind
 from sluicegate_operator.resources.labels import CLUSTER_ID, CLUSTER_LABEL
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 
 SHOP = ("default", "shop")
 

@@ -17,7 +17,7 @@ from sluicegate_operator.kafka_admin.security.client_security import ClientSecur
 from sluicegate_operator.planning.registrations.registrations import BrokerWords
 from sluicegate_operator.planning.status.log_damage import BrokerDamage
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import cluster
 
 SHOP = ("default", "shop")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.reconcilers.ending_namespaces import CREATING, until_namespace_ends
 from sluicegate_operator.handlers.snapshot import gather_cluster
@@ -12,7 +13,7 @@ from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.kube.http.errors import NamespaceGoingError
 from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import Json, cluster, listener
 
 SHOP = ("default", "shop")
@@ -98,5 +99,5 @@ def test_limits_and_topics_go_on() -> None:
     async def reconcile(_: object) -> None:
         return None
 
-    for name in ("quotas", "topics", "configs", "statuses"):
+    for name in (Queue.QUOTAS, Queue.TOPICS, Queue.CONFIGS, Queue.STATUSES):
         assert until_namespace_ends(context, name, reconcile) is reconcile

@@ -20,7 +20,7 @@ from sluicegate_operator.kube.http.kinds import EVENT
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.resources.labels import labels
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import Json, cluster, listener, observer, quota, topic
 from tests.support.manifests.pipeline_manifests import SPARK, pipeline
 from tests.support.manifests.user_manifests import kafka_user

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S, LastingRefusals
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.kube.http.errors import KubeError, KubeUnavailableError, NamespaceGoingError
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import Json, cluster, listener, observer, topic
 from tests.support.manifests.pipeline_manifests import pipeline
 
@@ -42,14 +43,14 @@ class _Refusing(MemoryKube):
 @pytest.mark.parametrize(
     ("queue", "document", "raises"),
     [
-        ("clusters", CLUSTER, True),
-        ("listeners", listener() | {"metadata": {"name": "shop-external"}}, True),
-        ("pipelines", pipeline(), False),
-        ("topics", topic(deletionPolicy="Delete"), False),
+        (Queue.CLUSTERS, CLUSTER, True),
+        (Queue.LISTENERS, listener() | {"metadata": {"name": "shop-external"}}, True),
+        (Queue.PIPELINES, pipeline(), False),
+        (Queue.TOPICS, topic(deletionPolicy="Delete"), False),
     ],
 )
 async def test_a_lasting_refusal_is_reported_after_a_minute_and_retried(
-    queue: str, document: Json, raises: bool
+    queue: Queue, document: Json, raises: bool
 ) -> None:
     kube = _Refusing(CLUSTER, document)
     settings = read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None)
@@ -92,7 +93,7 @@ async def test_observers_without_code_of_their_own_do_not_wait_for_the_code_of_o
     kube = _Refusing(shop, code, coded, observer("builtin", builtIn="audit-log"))
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     context.mark = lambda queue, key: None
-    reconcile = reconcilers(context, context.settings)["observers"]
+    reconcile = reconcilers(context, context.settings)[Queue.OBSERVERS]
     with pytest.raises(KubeError, match="failed calling webhook"):
         await reconcile(SHOP)
     await asyncio.sleep(TOLD_AFTER_S)

@@ -13,7 +13,7 @@ from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.planning.observers.observers import ObserverPlan
 from sluicegate_operator.resources.labels import labels
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import Json, cluster, observer
 
 GIVEN = {"acme.py": "class Acme: ..."}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api.models.topic import FINALIZER
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
 from sluicegate_operator.fleet.kafka.controllers import ControllerView
 from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet, Sighting
@@ -19,7 +20,7 @@ from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import Json, cluster, listener, observer, topic
 from tests.support.manifests.pipeline_manifests import pipeline
 
@@ -74,12 +75,12 @@ class Queues:
         self.context.is_due = lambda queue, key: False
         self._reconcile = reconcilers(self.context, self.context.settings)
 
-    async def refused(self, queue: str) -> KubeError:
+    async def refused(self, queue: Queue) -> KubeError:
         with pytest.raises(KubeError, match=WORDS) as raised:
             await self._reconcile[queue](SHOP)
         return raised.value
 
-    async def reconcile(self, queue: str) -> None:
+    async def reconcile(self, queue: Queue) -> None:
         await self._reconcile[queue](SHOP)
 
 
@@ -91,15 +92,15 @@ def named(document: Json, own_name: str, /, **spec: Any) -> Json:
 @pytest.mark.parametrize(
     ("queue", "document", "different"),
     [
-        ("topics", topic(), {}),
-        ("observers", observer(), {}),
-        ("pipelines", pipeline(), {}),
-        ("listeners", listener(), {"name": "OTHER", "port": 9095}),
+        (Queue.TOPICS, topic(), {}),
+        (Queue.OBSERVERS, observer(), {}),
+        (Queue.PIPELINES, pipeline(), {}),
+        (Queue.LISTENERS, listener(), {"name": "OTHER", "port": 9095}),
     ],
 )
 @pytest.mark.parametrize("shop", [None, cluster(paused=True), cluster()], ids=["without a cluster", "paused", "active"])
 async def test_a_status_that_is_refused_for_now_keeps_no_other_object_waiting(
-    shop: Json | None, queue: str, document: Json, different: Json, error: KubeError
+    shop: Json | None, queue: Queue, document: Json, different: Json, error: KubeError
 ) -> None:
     others = [named(document, "b", **different)]
     kube = Refusing(lambda method, _, name: (method, name) == ("status", "a"), named(document, "a"), *others)
@@ -118,14 +119,14 @@ async def test_a_status_that_is_refused_for_now_keeps_no_other_object_waiting(
 @pytest.mark.parametrize(
     ("queue", "document", "wrong"),
     [
-        ("topics", topic(), {"partitions": "six"}),
-        ("observers", observer(), {"class": 1}),
-        ("pipelines", pipeline(), {"schedule": 1}),
-        ("quotas", {**topic(), "kind": "ConnectionQuota"}, {"maxConnections": "many"}),
+        (Queue.TOPICS, topic(), {"partitions": "six"}),
+        (Queue.OBSERVERS, observer(), {"class": 1}),
+        (Queue.PIPELINES, pipeline(), {"schedule": 1}),
+        (Queue.QUOTAS, {**topic(), "kind": "ConnectionQuota"}, {"maxConnections": "many"}),
     ],
 )
 async def test_the_refused_status_of_an_unreadable_object_keeps_no_other_waiting(
-    queue: str, document: Json, wrong: Json
+    queue: Queue, document: Json, wrong: Json
 ) -> None:
     unreadable = [named(document, name, **wrong) for name in ("a", "b")]
     kube = Refusing(lambda method, _, name: (method, name) == ("status", "a"), *unreadable)
@@ -143,7 +144,7 @@ async def test_the_refused_status_of_an_unreadable_object_keeps_no_other_waiting
 async def test_the_status_of_another_schema_keeps_no_other_object_waiting(status: Any) -> None:
     kube = MemoryKube(named(topic(), "a", partitions="six") | {"status": status}, named(topic(), "b"))
     queues = Queues(kube)
-    await queues.reconcile("topics")
+    await queues.reconcile(Queue.TOPICS)
     assert kube.condition("Topic", "a")["reason"] == "Unreadable"
     assert kube.condition("Topic", "b") != {}
     await queues.context.aclose()
@@ -152,7 +153,7 @@ async def test_the_status_of_another_schema_keeps_no_other_object_waiting(status
 async def test_the_refused_status_of_an_unreadable_listener_leaves_its_cluster_a_status() -> None:
     kube = Refusing(lambda _, kind, __: kind == "BrokerListener", cluster(), named(listener(), "a", port="x"))
     queues = Queues(kube)
-    await queues.refused("clusters")
+    await queues.refused(Queue.CLUSTERS)
     assert kube.condition("BrokerCluster", "shop") != {}
     await queues.context.aclose()
 
@@ -160,7 +161,7 @@ async def test_the_refused_status_of_an_unreadable_listener_leaves_its_cluster_a
 async def test_the_refused_status_of_an_unreadable_cluster_is_tried_again() -> None:
     kube = Refusing(lambda _, kind, __: kind == "BrokerCluster", named(cluster(), "shop", brokers={"replicas": "x"}))
     queues = Queues(kube)
-    await queues.refused("clusters")
+    await queues.refused(Queue.CLUSTERS)
     await queues.context.aclose()
 
 
@@ -174,7 +175,7 @@ def deletable(name: str, *, going: bool) -> Json:
 async def test_a_refused_finalizer_does_not_block_the_deletion_of_other_topics() -> None:
     kube = Refusing(lambda method, _, name: (method, name) == ("patch", "a"), *(deletable(n, going=True) for n in "ab"))
     queues = Queues(kube)
-    await queues.refused("topics")
+    await queues.refused(Queue.TOPICS)
     assert kube.names("Topic") == ["a"]
     await queues.context.aclose()
 
@@ -183,7 +184,7 @@ async def test_one_finalizer_that_is_not_set_yet_keeps_no_other_topic_waiting() 
     topics = [deletable(name, going=False) for name in "ab"]
     kube = Refusing(lambda method, _, name: (method, name) == ("patch", "a"), cluster(), *topics)
     queues = Queues(kube)
-    await queues.refused("topics")
+    await queues.refused(Queue.TOPICS)
     assert kube.condition("Topic", "b")["reason"] == "WaitingForBrokers"
     assert kube.condition("Topic", "a") == {}, "it may pass"
     await queues.context.aclose()
@@ -197,11 +198,11 @@ async def test_one_config_map_that_cannot_be_read_for_now_keeps_no_other_observe
     a, b = a | {"metadata": {"name": "a"}}, b | {"metadata": {"name": "b"}}
     kube = Refusing(lambda method, _, name: (method, name) == ("get", "code-a"), shop, code, a, b)
     queues = Queues(kube)
-    await queues.refused("observers")
+    await queues.refused(Queue.OBSERVERS)
     assert kube.condition("ObserverPlugin", "b") != {}
     assert kube.condition("ObserverPlugin", "a") == {}, "it may pass"
     await asyncio.sleep(TOLD_AFTER_S)
-    await queues.refused("observers")
+    await queues.refused(Queue.OBSERVERS)
     assert WORDS in kube.condition("ObserverPlugin", "a")["message"]
     await queues.context.aclose()
 
@@ -212,7 +213,7 @@ async def test_one_pipeline_that_cannot_be_made_for_now_keeps_no_other_waiting()
     for name in "ab":
         kube.put(named(pipeline(), name))
     queues = Queues(kube)
-    await queues.refused("pipelines")
+    await queues.refused(Queue.PIPELINES)
     assert kube.names("CronJob") == ["b"]
     assert kube.take("AuditPipeline", "a").get("status") is None, "it may pass"
     await queues.context.aclose()
@@ -224,7 +225,7 @@ async def test_one_service_that_cannot_be_made_for_now_keeps_no_other_listener_w
     kube.put(named(listener(), "a", exposure="NodePort"))
     kube.put(named(listener(), "b", name="OTHER", port=9095, exposure="NodePort"))
     queues = Queues(kube)
-    await queues.refused("listeners")
+    await queues.refused(Queue.LISTENERS)
     assert [name for name in kube.names("Service") if "b" in name] != []
     assert kube.condition("BrokerListener", "b") != {}
     assert kube.condition("BrokerListener", "a") == {}, "it may pass"
@@ -238,16 +239,16 @@ async def test_a_refused_disruption_budget_of_the_controllers_keeps_no_broker_wa
     kube.error = error
     queues = Queues(kube)
     if error.retriable:
-        await queues.refused("clusters")
+        await queues.refused(Queue.CLUSTERS)
         assert kube.condition("BrokerCluster", "shop")["reason"] == "ControllersStarting", "it may pass"
     else:
-        await queues.reconcile("clusters")
+        await queues.reconcile(Queue.CLUSTERS)
         stalled = kube.condition("BrokerCluster", "shop", "Stalled")
         assert (stalled["reason"], stalled["message"]) == ("Refused", WORDS)
     assert kube.names("StatefulSet") == ["shop-brokers", "shop-controllers"]
     assert kube.names("PodDisruptionBudget") == ["shop-brokers"]
     kube.refused = lambda *_: False
-    await queues.reconcile("clusters")
+    await queues.reconcile(Queue.CLUSTERS)
     assert kube.names("PodDisruptionBudget") == ["shop-brokers", "shop-controllers"]
     await queues.context.aclose()
 
@@ -258,13 +259,13 @@ async def test_a_temporarily_refused_volume_claim_delays_neither_others_nor_the_
 
     kube = Refusing(lambda method, *_: False, brokers(2, "1Gi"))
     queues = Queues(kube)
-    await queues.reconcile("clusters")
+    await queues.reconcile(Queue.CLUSTERS)
     claims = [kube.take("PersistentVolumeClaim", name) for name in kube.names("PersistentVolumeClaim")]
     for claim in claims:
         claim["status"] = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
     kube.refused = lambda method, kind, name: (method, name.endswith("brokers-0")) == ("patch", True)
     kube.put(brokers(3, "2Gi"))
-    await queues.refused("clusters")
+    await queues.refused(Queue.CLUSTERS)
     asked = {claim["metadata"]["name"]: claim["spec"]["resources"]["requests"]["storage"] for claim in claims}
     assert {name[-9:]: size for name, size in asked.items() if "brokers" in name} == {
         "brokers-0": "1Gi",
@@ -273,10 +274,10 @@ async def test_a_temporarily_refused_volume_claim_delays_neither_others_nor_the_
     assert kube.take("StatefulSet", "shop-brokers")["spec"]["replicas"] == 3
     assert kube.condition("BrokerCluster", "shop")["reason"] != "NotApplied", "it may pass"
     await asyncio.sleep(TOLD_AFTER_S)
-    await queues.refused("clusters")
+    await queues.refused(Queue.CLUSTERS)
     assert kube.condition("BrokerCluster", "shop")["reason"] == "NotApplied"
     kube.refused = lambda *_: False
-    await queues.reconcile("clusters")
+    await queues.reconcile(Queue.CLUSTERS)
     assert kube.condition("BrokerCluster", "shop")["reason"] != "NotApplied"
     await queues.context.aclose()
 
@@ -311,10 +312,10 @@ async def test_one_registration_that_is_refused_for_now_keeps_no_other_at_its_la
     for one in brokers.pods:
         kube.put({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": one.name, "uid": one.uid}})
     queues = Queues(kube)
-    await queues.reconcile("registrations")
+    await queues.reconcile(Queue.REGISTRATIONS)
     kube.refused = lambda method, kind, name: (method, name) == ("status", "shop-0")
     brokers.brokers = [replace(broker(0), out_of_sync=1), replace(broker(1), state=BrokerState.FENCED), broker(2)]
-    error = await queues.refused("registrations")
+    error = await queues.refused(Queue.REGISTRATIONS)
     assert kube.take("BrokerRegistration", "shop-1")["status"]["state"] == "Fenced"
     assert error.again_within_s == 1.0, "a broker that goes is fenced within a second"
     await queues.context.aclose()
@@ -329,7 +330,7 @@ async def test_a_temporarily_refused_pod_does_not_delay_gates_labels_and_registr
         kube.put({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": one.name, "uid": one.uid}})
     kube.refused = lambda method, kind, name: name == "shop-brokers-0"
     queues = Queues(kube)
-    await queues.refused("registrations")
+    await queues.refused(Queue.REGISTRATIONS)
     gated = [one.name for one in brokers.pods if kube.take("Pod", one.name).get("status")]
     labelled = [one.name for one in brokers.pods if kube.take("Pod", one.name)["metadata"].get("labels")]
     assert gated == labelled == ["shop-brokers-1", "shop-brokers-2"]

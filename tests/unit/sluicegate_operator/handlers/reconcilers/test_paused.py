@@ -4,18 +4,19 @@ from collections.abc import Mapping
 
 import pytest
 
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.api.queues import Queue
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import Json, cluster, observer, quota, topic
 from tests.support.manifests.pipeline_manifests import pipeline
 
 pytestmark = pytest.mark.virtual_time
 
 SHOP: ClusterKey = ("default", "shop")
-QUEUES = ("quotas", "statuses", "topics", "observers", "pipelines")
+QUEUES = (Queue.QUOTAS, Queue.STATUSES, Queue.TOPICS, Queue.OBSERVERS, Queue.PIPELINES)
 KINDS: Mapping[str, Json] = {
     "ConnectionQuota": quota(),
     "Topic": topic(),

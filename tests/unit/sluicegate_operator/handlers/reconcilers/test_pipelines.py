@@ -12,7 +12,7 @@ from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import SPARK_APPLICATION, Kind
 from sluicegate_operator.settings import read_settings
 from tests.support.audit.pipeline_runs import SUMMARY, job, job_pod, spark_run, time, waiting_pod
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import Json, cluster
 from tests.support.manifests.pipeline_manifests import SPARK, pipeline
 

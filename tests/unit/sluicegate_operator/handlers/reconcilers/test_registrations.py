@@ -25,7 +25,7 @@ from sluicegate_operator.planning.registrations.fencing import ContainerEnd, Fen
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.resources.broker_registration import broker_registration
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import cluster, external
 
 CLUSTER = BrokerCluster.model_validate(

@@ -9,7 +9,7 @@ from sluicegate_operator.handlers.reconcilers.clusters import STARTING_RETRY, Cl
 from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
 from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.manifests.bad_manifests import cluster, listener
 
 SHOP = ("default", "shop")

@@ -5,7 +5,7 @@ import pytest
 from sluicegate_operator.api.models.topic import FINALIZER
 from sluicegate_operator.handlers.reconcilers.released_topics import release_topics
 from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.manifests.bad_manifests import topic
 
 OTHER = "example.org/other"

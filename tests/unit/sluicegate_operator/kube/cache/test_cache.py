@@ -17,7 +17,16 @@ from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.http.errors import KubeError, KubeUnavailableError
 from sluicegate_operator.kube.http.kinds import CONFIG_MAP, CONNECTION_QUOTA
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
-from tests.support.fakes.scripted_api import FORGOTTEN, Script, bookmark, cached, event, page, until, without_pauses
+from tests.support.fakes.kube.scripted_api import (
+    FORGOTTEN,
+    Script,
+    bookmark,
+    cached,
+    event,
+    page,
+    until,
+    without_pauses,
+)
 
 Json = dict[str, Any]
 QUOTAS = Watched(CONNECTION_QUOTA, 30)

@@ -16,7 +16,16 @@ from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.http.discovery import discovery
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import CONFIG_MAP, NAMESPACE, TOPIC, Kind
-from tests.support.fakes.scripted_api import Chunk, Script, ScriptedResponse, cached, event, page, until, without_pauses
+from tests.support.fakes.kube.scripted_api import (
+    Chunk,
+    Script,
+    ScriptedResponse,
+    cached,
+    event,
+    page,
+    until,
+    without_pauses,
+)
 
 Json = dict[str, Any]
 MAPS = Watched(CONFIG_MAP, 30)

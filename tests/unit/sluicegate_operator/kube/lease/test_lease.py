@@ -7,8 +7,8 @@ import pytest
 
 from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.kube.lease.lease import LeaseElector
+from tests.support.fakes.kube.one_lease import OneLease
 from tests.support.fakes.manual_clock import ManualClock
-from tests.support.fakes.one_lease import OneLease
 from tests.support.fakes.virtual_time import run
 
 DURATION_S = 15

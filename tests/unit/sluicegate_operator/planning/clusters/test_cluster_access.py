@@ -6,16 +6,17 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
-from sluicegate_operator.api.models.broker_cluster_status import BrokerClusterStatus, ListenerAddresses
+from sluicegate_operator.api.models.parts.broker_cluster_status import BrokerClusterStatus, ListenerAddresses
 from sluicegate_operator.planning.clusters.cluster_access import (
     broker_selector,
     client_listeners,
     metadata_version,
     version_range,
 )
-from sluicegate_operator.planning.clusters.cluster_status import ObservedCluster, cluster_status
+from sluicegate_operator.planning.clusters.cluster_status import cluster_status
 from sluicegate_operator.planning.external.external import ConfigProgress, ExternalBroker, ExternalSeen, external_status
 from tests.support.manifests.bad_manifests import cluster, external, named_listener
+from tests.support.worlds.observed_clusters import observed_cluster
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EXTERNAL = ListenerAddresses(name="EXTERNAL", bootstrap_servers="shop-external.default.svc:9094")
@@ -64,7 +65,7 @@ def test_the_first_listener_by_name_is_where_clients_begin() -> None:
         (),
     )
     assert listeners == (EXTERNAL, PARTNERS)
-    status = cluster_status(a_cluster(cluster()), ObservedCluster(**RUNNING, listeners=listeners), NOW)
+    status = cluster_status(a_cluster(cluster()), observed_cluster(**RUNNING, listeners=listeners), NOW)
     assert shown(status) == (EXTERNAL.bootstrap_servers, listeners, None)
 
 
@@ -72,7 +73,7 @@ def test_the_first_listener_by_name_is_where_clients_begin() -> None:
 def test_a_status_shows_as_many_listeners_as_the_crd_allows(count: int) -> None:
     listeners = client_listeners([a_listener(f"L{n:03}", f"l{n}.default.svc:{20000 + n}") for n in range(count)], ())
     assert len(listeners) == count
-    status = cluster_status(a_cluster(cluster()), ObservedCluster(**RUNNING, listeners=listeners), NOW)
+    status = cluster_status(a_cluster(cluster()), observed_cluster(**RUNNING, listeners=listeners), NOW)
     assert shown(status) == (listeners[0].bootstrap_servers, listeners[:64], None)
 
 
@@ -104,14 +105,14 @@ def test_releases_are_one_or_a_range(said: list[str | None], range_: str | None)
 
 
 def test_the_version_stays_while_no_broker_says_it() -> None:
-    before = cluster_status(a_cluster(cluster()), ObservedCluster(**RUNNING, version="0.1.0"), NOW)
+    before = cluster_status(a_cluster(cluster()), observed_cluster(**RUNNING, version="0.1.0"), NOW)
     assert before.version == "0.1.0"
     again = a_cluster(cluster()).model_copy(update={"status": before})
-    assert cluster_status(again, ObservedCluster(**RUNNING), NOW).version == "0.1.0"
+    assert cluster_status(again, observed_cluster(**RUNNING), NOW).version == "0.1.0"
 
 
 def test_an_autoscaler_finds_the_pods_that_there_are() -> None:
-    status = cluster_status(a_cluster(cluster()), ObservedCluster(**RUNNING, broker_pods=4), NOW)
+    status = cluster_status(a_cluster(cluster()), observed_cluster(**RUNNING, broker_pods=4), NOW)
     assert status.replicas == 4
     assert status.selector == broker_selector("shop")
     assert status.selector == (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, parse_resource
-from sluicegate_operator.api.models.broker_cluster_status import NO_CONTROLLER
+from sluicegate_operator.api.models.parts.broker_cluster_status import NO_CONTROLLER
 from sluicegate_operator.planning.external.external import (
     ConfigProgress,
     ExternalBroker,

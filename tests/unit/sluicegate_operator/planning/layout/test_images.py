@@ -8,7 +8,7 @@ from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.planning.layout.children import cluster_children
 from sluicegate_operator.planning.layout.images import Images
 from sluicegate_operator.planning.pipelines.pipelines import pipeline_children
-from sluicegate_operator.resources.audit_run import AuditPlaces
+from sluicegate_operator.resources.audit.audit_run import AuditPlaces
 from tests.support.manifests.bad_manifests import cluster
 from tests.support.manifests.pipeline_manifests import pipeline
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sluicegate_operator.api.models.connection_quota import Workload
-from sluicegate_operator.api.models.label_selector import LabelSelector
+from sluicegate_operator.api.models.parts.label_selector import LabelSelector
 from sluicegate_operator.planning.layout.connection_groups import number_of_pod
 from sluicegate_operator.planning.layout.pod_index import WorkloadPod, canonical
 from sluicegate_operator.planning.layout.workloads import Members, WorkloadIndex

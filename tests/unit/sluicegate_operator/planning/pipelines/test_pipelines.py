@@ -19,7 +19,7 @@ from sluicegate_operator.planning.pipelines.pipelines import (
 )
 from sluicegate_operator.planning.pipelines.run_summary import Summary, read_summary
 from sluicegate_operator.planning.rolls.start_failures import StartFailure
-from sluicegate_operator.resources.audit_run import memory_of
+from sluicegate_operator.resources.audit.audit_run import memory_of
 from tests.support.audit.pipeline_runs import (
     SUMMARY,
     job,

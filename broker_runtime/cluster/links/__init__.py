@@ -1,0 +1,1 @@
+"""Links to controllers and other brokers, by sockets or within the process."""

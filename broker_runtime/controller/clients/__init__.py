@@ -1,0 +1,1 @@
+"""What the controller decides about clients: ACLs, credentials, quotas and connection groups. Pure."""

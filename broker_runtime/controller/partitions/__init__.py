@@ -1,0 +1,1 @@
+"""What the controller decides about partitions: placement, leaders, in-sync sets and moves. Pure."""

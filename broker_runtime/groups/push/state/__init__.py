@@ -1,0 +1,1 @@
+"""A push group as data: members, owners of partitions, states and subscriptions. Pure."""

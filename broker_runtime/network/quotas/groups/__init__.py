@@ -1,0 +1,1 @@
+"""Limits of connection groups: members, counts and rates. Pure."""

@@ -1,0 +1,1 @@
+"""The process itself: its memory, garbage collector, files and event loop. Shell."""

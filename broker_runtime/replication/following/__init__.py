@@ -1,0 +1,1 @@
+"""Follows partitions that other brokers lead: reads their records in order, and truncates what they lack."""

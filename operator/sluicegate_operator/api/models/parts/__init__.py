@@ -1,0 +1,1 @@
+"""Parts of the kinds' specs and statuses, each in a module of its subject."""

@@ -1,0 +1,1 @@
+"""What all reconcilers share: the context they ask, a cluster's objects and progress, and pools of connections."""

@@ -1,0 +1,1 @@
+"""The admin protocol's requests about groups and their offsets."""

@@ -1,0 +1,1 @@
+"""What limits hold back on brokers, read and shown in the statuses of quotas."""

@@ -1,0 +1,211 @@
+"""Reads from brokers how many connections ConnectionQuotas throttle now, and how many mode Observe would throttle.
+
+The brokers of a cluster are asked every `PACE_S`, and every `HOLDING_PACE_S` while a limit throttles connections. One
+reconcile changes at most CHANGES_MAX statuses because of such figures; later ones change the others.
+"""
+
+import asyncio
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from sluicegate_operator.api.queues import Queue
+from sluicegate_operator.engine.context.context import QuotaContext, now
+from sluicegate_operator.engine.context.snapshot import ClusterKey
+from sluicegate_operator.engine.work_queue import Again
+from sluicegate_operator.fleet.kafka.http_get import http_get
+from sluicegate_operator.planning.layout.connection_groups import group_name
+from sluicegate_operator.quotas.observing.holding import (
+    BrokerReadings,
+    Key,
+    Reading,
+    holding,
+    holds,
+    key_of,
+    quotas_of,
+    reading,
+)
+from sluicegate_operator.quotas.observing.observed_counts import Counts, observed, would_hold
+from sluicegate_operator.quotas.state.state import GovernedQuotas
+from sluicegate_operator.quotas.status import is_held_to
+
+log = logging.getLogger(__name__)
+
+PACE_S = 30.0
+HOLDING_PACE_S = 10.0
+"""Interval while a limit throttles connections."""
+ASK_TIMEOUT_S = 3.0
+PAGES_MAX = 100
+CHANGES_MAX = 100
+LIMITS_HELD = "/connection-limits?held=true"
+
+HttpPlaces = Mapping[int, tuple[str, int]]
+"""Host and HTTP port of each broker of a cluster, by id."""
+
+
+@dataclass(slots=True)
+class _Looks:
+    """The newest reading of each broker of a cluster.
+
+    `quiet_since_s` has, for each quota with a figure in its status, the time since which it has throttled nothing.
+    """
+
+    next_s: float = 0.0
+    readings: dict[int, Reading] = field(default_factory=dict)
+    quiet_since_s: dict[str, float] = field(default_factory=dict)
+
+    def quiet_s(self, name: str, *, holds: bool) -> float:
+        """Return the seconds since the quota last throttled a connection; 0 if `holds` is True."""
+        now_s = asyncio.get_running_loop().time()
+        if holds:
+            self.quiet_since_s[name] = now_s
+        return now_s - self.quiet_since_s.setdefault(name, now_s)
+
+
+class ObservedReconciler:
+    """Asks the brokers of a cluster at most once in each interval, however often it is called."""
+
+    def __init__(
+        self,
+        context: QuotaContext,
+        governed: Mapping[ClusterKey, GovernedQuotas],
+        places_of: Callable[[ClusterKey], Awaitable[HttpPlaces]],
+    ) -> None:
+        """`places_of` returns no places for a cluster that was deleted."""
+        self._context = context
+        self._governed = governed
+        self._places_of = places_of
+        self._looks: defaultdict[ClusterKey, _Looks] = defaultdict(_Looks)
+
+    async def reconcile(self, key: ClusterKey) -> Again:
+        governed = self._governed.get(key)
+        needed = governed is not None and (governed.observing or governed.enforces)
+        looks, now_s = self._looks[key], asyncio.get_running_loop().time()
+        if needed and (left_s := looks.next_s - now_s) > 0:
+            return left_s
+        looks.next_s = now_s + PACE_S
+        places = await self._places_of(key) if needed else {}
+        if governed is None or not (places or (needed and _shows_holding(governed))):
+            del self._looks[key]
+            return None
+        changed = [*await self._would_hold(key, governed, places), *await self._holding(key, governed, places)]
+        if changed:
+            for _ in governed.assess(self._context.first_seen, now(), names=changed):
+                await asyncio.sleep(0)
+            self._context.mark(Queue.STATUSES, key)
+        pace_s = HOLDING_PACE_S if looks.quiet_since_s else PACE_S
+        looks.next_s = now_s + pace_s
+        return pace_s
+
+    async def _would_hold(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[str]:
+        """Update quotas with mode Observe. Returns the names of those whose counts have changed."""
+        names = governed.observing
+        if not (names and places):
+            return ()
+        answers = await asyncio.gather(*(self._counts(broker_id, place) for broker_id, place in places.items()))
+        changed = []
+        for name in names:
+            known = governed.quotas.get(name)
+            if known is None:
+                # It was deleted while brokers were asked.
+                continue
+            found = observed(group_name(key[0], name), answers, known.observed, now())
+            if found != known.observed:
+                known.observed = found
+                changed.append(name)
+        return changed
+
+    async def _holding(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[str]:
+        """Update enforced quotas. Returns the names of those whose figure has changed."""
+        looks = self._looks[key]
+        if not governed.enforces and not _shows_holding(governed):
+            looks.quiet_since_s.clear()
+            return ()
+        answers = await asyncio.gather(*(self._reading(key, broker_id, place) for broker_id, place in places.items()))
+        seen = [
+            BrokerReadings(after, looks.readings.get(broker_id))
+            for broker_id, after in zip(places, answers, strict=True)
+        ]
+        looks.readings = {
+            broker_id: after or looks.readings[broker_id]
+            for broker_id, after in zip(places, answers, strict=True)
+            if after is not None or broker_id in looks.readings
+        }
+        changed: list[str] = []
+        for name, of in _concerned(key[0], governed, seen).items():
+            before = governed.quotas[name].holding
+            found = None
+            if of is not None:
+                found = holding(of, seen, before, looks.quiet_s(name, holds=holds(of, seen)), now())
+            if found != before:
+                if len(changed) >= CHANGES_MAX:
+                    continue
+                governed.quotas[name].holding = found
+                changed.append(name)
+            if found is None:
+                looks.quiet_since_s.pop(name, None)
+        return changed
+
+    async def _reading(self, key: ClusterKey, broker_id: int, place: tuple[str, int]) -> Reading | None:
+        """Read one broker; None if it gives no such answer, as a broker of an earlier release."""
+        try:
+            return reading(await _json(place, LIMITS_HELD), asyncio.get_running_loop().time())
+        except (OSError, ValueError) as error:
+            why = str(error) or "no answer in time"
+            if self._context.is_news(why, "holding", key, broker_id):
+                log.info("broker %d of %s did not report what its limits delay or reject: %s", broker_id, key[1], why)
+        return None
+
+    async def _counts(self, broker_id: int, place: tuple[str, int]) -> Counts | None:
+        """Return the counts of one broker; None if it does not answer, which status.observed.brokers then shows."""
+        counts: dict[str, Mapping[str, int]] = {}
+        after = ""
+        try:
+            for _ in range(PAGES_MAX):
+                page = await _json(place, f"/connection-quotas?{urlencode({'after': after})}")
+                counts |= would_hold(page)
+                after = page["next"]
+                if after is None:
+                    return counts
+        except (OSError, ValueError) as error:
+            log.info("broker %d did not report its observed counts: %s", broker_id, str(error) or "no answer in time")
+        return None
+
+
+def _shows_holding(governed: GovernedQuotas) -> bool:
+    """Return whether the status of any quota has a figure, or will get one."""
+    return any(known.holding is not None for known in governed.quotas.values())
+
+
+async def _json(place: tuple[str, int], path: str) -> Any:
+    """Return the JSON of a GET of this path. Raises OSError, and ValueError for any other answer."""
+    answer = await http_get(place, path, timeout_s=ASK_TIMEOUT_S)
+    if answer.status != 200:
+        raise ValueError(f"HTTP {answer.status}")
+    return json.loads(answer.body)
+
+
+def _concerned(namespace: str, governed: GovernedQuotas, looks: Sequence[BrokerReadings]) -> dict[str, Key | None]:
+    """Return quotas with a figure in a broker's answer or in their status, each with the brokers' key of its target.
+
+    The key is None if the quota throttles no connections any more.
+    """
+    found: dict[str, Key | None] = {name: None for name, known in governed.quotas.items() if known.holding is not None}
+    found |= dict.fromkeys(_with_figures(namespace, governed, looks))
+    for name in found:
+        ruling = governed.plan.of.get(name)
+        if ruling is not None and is_held_to(governed.quotas[name].quota, ruling.verdicts[name]):
+            found[name] = key_of(namespace, ruling.verdicts[name].target, name)
+    return found
+
+
+def _with_figures(namespace: str, governed: GovernedQuotas, looks: Sequence[BrokerReadings]) -> Iterator[str]:
+    keys = {key for look in looks if look.after is not None for key, held in look.after.held.items() if held.total}
+    for key in sorted(keys):
+        for name in quotas_of(namespace, key, governed.plan):
+            if name in governed.quotas:
+                yield name

@@ -1,0 +1,1 @@
+"""What an AuditPipeline runs: jobs, their files and settings. Pure."""

@@ -1,0 +1,29 @@
+"""The volume claim of one node, like its StatefulSet's, with the operator's size and mark."""
+
+from typing import Any
+
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster, Storage
+from sluicegate_operator.resources.labels import CLUSTER_ID, node_set_name, selector
+from sluicegate_operator.resources.nodes.statefulset import CLAIM, claim_template
+from sluicegate_operator.resources.owner import owner_reference
+
+
+def volume_claim(cluster: BrokerCluster, role: str, ordinal: int, storage: Storage, cluster_id: str) -> dict[str, Any]:
+    """Return the claim with the cluster's id as its mark, owned by the BrokerCluster if it is deleted with it."""
+    metadata = {
+        "name": f"{CLAIM}-{node_set_name(cluster.name, role)}-{ordinal}",
+        "namespace": cluster.namespace,
+        "labels": selector(cluster.name, role),
+        "annotations": {CLUSTER_ID: cluster_id},
+        "ownerReferences": [claim_owner(cluster)] if cluster.spec.deletes_claims else [],
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim_template(storage), "metadata": metadata}
+
+
+def claim_owner(cluster: BrokerCluster) -> dict[str, Any]:
+    """Return the owner with which the garbage collector deletes the claim.
+
+    It does not control the claim, and its deletion does not wait for it.
+    """
+    own = owner_reference(cluster)
+    return {key: own[key] for key in ("apiVersion", "kind", "name", "uid")}
