@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from audit_pipeline.report.figures.scope import Scope
 
-FAILURES_MAX = 30
+FAILURES_MAX = 12
 
 _FAILURES = """
 SELECT cluster_id, error, api, coalesce(client_id, '(none)') AS client_id, topic, is_expected,

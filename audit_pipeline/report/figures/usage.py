@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from audit_pipeline.report.figures.scope import Scope
 from audit_pipeline.results.tables import OWN_CLIENTS
 
-PAIRS_MAX = 40
+PAIRS_MAX = 20
 
 _PAIRS = f"""
 WITH pairs AS (

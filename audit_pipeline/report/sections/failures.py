@@ -49,7 +49,7 @@ def _table(title: str, rows: Sequence[Failure], found: Subjects, table_id: str) 
             (
                 row.error,
                 row.api,
-                Cell(clusters.name(row.client_id, row.cluster_id), row.client_id),
+                clusters.name(row.client_id, row.cluster_id),
                 named(row.topic) if row.topic is not None else "",
                 Cell(count(row.failures), row.failures),
                 moment(row.first_us),

@@ -50,7 +50,7 @@ def usage_section(found: Subjects) -> Markup:
 
 def _row(pair: Pair, clusters: Clusters, largest: int) -> tuple[Entry, ...]:
     return (
-        Cell([clusters.name(pair.client_id, pair.cluster_id), bar(pair.moved_bytes / largest)], pair.client_id),
+        [clusters.name(pair.client_id, pair.cluster_id), bar(pair.moved_bytes / largest)],
         named(pair.topic),
         Cell(size(pair.produced_bytes), pair.produced_bytes),
         Cell(size(pair.fetched_bytes), pair.fetched_bytes),
