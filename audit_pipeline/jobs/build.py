@@ -40,7 +40,7 @@ from audit_pipeline.reading.published import (
 )
 from audit_pipeline.results.clean import of_days
 from audit_pipeline.results.frames import local_frame, result_schema
-from audit_pipeline.results.measured import has_unknown_clients, with_clients
+from audit_pipeline.results.requested.measured import has_unknown_clients, with_clients
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.tables import Kind, result_tables
 from audit_pipeline.sources.catalogue import LOST

@@ -14,26 +14,26 @@ from audit_pipeline.results.heard_windows import heard_windows, registrations
 from audit_pipeline.results.idle_topics import idle_topics
 from audit_pipeline.results.inventory_hours import inventory_hours
 from audit_pipeline.results.latency import latency
-from audit_pipeline.results.latency_hist import latency_hist
-from audit_pipeline.results.minutes import minutes
 from audit_pipeline.results.mirror_buckets import mirror_buckets
 from audit_pipeline.results.objectives import objectives
 from audit_pipeline.results.outcomes.changes import changes
 from audit_pipeline.results.outcomes.failures import failures
 from audit_pipeline.results.replicas import replicas
+from audit_pipeline.results.requested.latency_hist import latency_hist
+from audit_pipeline.results.requested.minutes import minutes
+from audit_pipeline.results.requested.usage import usage
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.storm_bins import storm_bins
 from audit_pipeline.results.storms import storm_sources, storms
 from audit_pipeline.results.topic_days import topic_days
 from audit_pipeline.results.traffic import traffic
-from audit_pipeline.results.usage import usage
 
 Frames = Mapping[str, DataFrame]
 """Frames by the name of the table."""
 
 
 def facts(events: EventFrames, settings: Settings) -> Frames:
-    """Return the facts of the events of some days. Partitions tell their clients, see results.measured."""
+    """Return the facts of the events of some days. Partitions tell their clients, see results.requested.measured."""
     return {
         "usage": usage(events),
         "latency_hist": latency_hist(events),

@@ -23,9 +23,9 @@ from audit_pipeline.jobs.store import write_table
 from audit_pipeline.reading.live import LIVE, LiveManifest, read_live
 from audit_pipeline.reading.published import read_manifest, result_schema
 from audit_pipeline.results.clean import of_days
+from audit_pipeline.results.requested.usage import usage
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.tables import result_tables
-from audit_pipeline.results.usage import usage
 from audit_pipeline.sources.landed import LandedSegments
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.publish import PublishedNumbers, publish

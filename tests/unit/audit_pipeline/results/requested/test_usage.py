@@ -5,16 +5,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
 from audit_pipeline.contract import contract
-from audit_pipeline.results.addresses import address_group
 from audit_pipeline.results.frames import EventFrames
-from audit_pipeline.results.latency_hist import latency_hist
-from audit_pipeline.results.measured import has_unknown_clients, with_clients
-from audit_pipeline.results.minutes import minutes
 from audit_pipeline.results.outcomes.error_names import ERROR_NAMES
 from audit_pipeline.results.outcomes.failed import EXPECTED_ERRORS
 from audit_pipeline.results.outcomes.failures import failures
+from audit_pipeline.results.requested.addresses import address_group
+from audit_pipeline.results.requested.latency_hist import latency_hist
+from audit_pipeline.results.requested.measured import has_unknown_clients, with_clients
+from audit_pipeline.results.requested.minutes import minutes
+from audit_pipeline.results.requested.usage import usage
 from audit_pipeline.results.settings import APIS
-from audit_pipeline.results.usage import usage
 from broker_runtime.errors import ErrorCode
 from tests.support.audit.spark_frames import events, facts
 

@@ -5,9 +5,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
-from audit_pipeline.results.addresses import address_group
 from audit_pipeline.results.frames import EventFrames, as_table
-from audit_pipeline.results.measured import FETCH, PRODUCE, api_of_partition, is_failed, window_start
+from audit_pipeline.results.requested.addresses import address_group
+from audit_pipeline.results.requested.measured import FETCH, PRODUCE, api_of_partition, is_failed, window_start
 from audit_pipeline.results.tables import UNKNOWN
 
 _KEY: Final = (

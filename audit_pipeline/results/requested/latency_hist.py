@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 
 from audit_pipeline.results.frames import EventFrames, as_table
 from audit_pipeline.results.histogram import bucket_in, bucket_of, packed, requests_in
-from audit_pipeline.results.measured import FETCH, api_of_partition, is_failed, service_us, window_start
+from audit_pipeline.results.requested.measured import FETCH, api_of_partition, is_failed, service_us, window_start
 
 _KEY: Final = ("window_start", "client_id", "topic", "principal", "api", "cluster_id", "event_date")
 _SUMS: Final = ("requests", "errors")
