@@ -2,7 +2,7 @@
 
     spool --land--> segments --build--> facts and results --report--> page
                        |--publish--> audit topic --build--> ...
-                       `--follow--> live rollups
+                       `--follow--> live usage
 
 - `ingest.land` turns each complete spool into one segment: a Parquet file for each table with events. The content
   depends on the spool only, so that a killed lander repeats its work with the same files.
@@ -11,7 +11,7 @@
 - `upkeep.check` verifies that every number of every boot is covered exactly once, and reports gaps and corrupt files.
 - `upkeep.publish` puts the events of segments into a Kafka topic, and after those of each segment a record that marks
   its end.
-- `jobs` compute with Spark: `build` makes results by event-day, `follow` rolls up the latest events.
+- `jobs` compute with Spark: `build` makes results by event-day, `follow` adds up the latest events.
 - `sources` read segments or the topic, `results` are the pure computations, `report` renders the page.
 
 Invariants: an event counts once in results, even if several files contain it. A file of results counts once the

@@ -18,6 +18,7 @@ from audit_pipeline.commands import (
     commands_changes,
     commands_follow,
     commands_package,
+    commands_results,
     commands_storms,
     commands_topic,
 )
@@ -88,6 +89,7 @@ def parser() -> argparse.ArgumentParser:
     _add_report(found)
     _add_tail(found)
     commands_build.add_build(found)
+    commands_results.add_results(found)
     commands_changes.add_changes(found)
     commands_storms.add_storms(found)
     commands_follow.add_follow(found)

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from audit_pipeline.results.outcomes.failed import EXPECTED_ERRORS
 from audit_pipeline.results.tables import Kind, ResultTable, result_definition, result_tables
 
 _TYPES: Final = {
@@ -11,6 +12,7 @@ _TYPES: Final = {
     "int16": "SMALLINT",
     "int32": "INTEGER",
     "int64": "BIGINT",
+    "map<int16,int64>": "MAP(SMALLINT, BIGINT)",
     "string": "VARCHAR",
     "timestamp_us": "TIMESTAMPTZ",
 }
@@ -63,13 +65,29 @@ FROM (FROM result('storms') ORDER BY started DESC, cluster_id, listener LIMIT 1)
 JOIN result('storm_sources') AS source USING (cluster_id, listener, started)
 ORDER BY attempts DESC, client_ip, principal, client_id;
 """,
+    "Which application moved how much on which topic, by hour?": """\
+SELECT client_id, topic, date_trunc('hour', window_start) AS hour, sum(in_bytes) AS produced_bytes,
+       sum(out_bytes) AS fetched_bytes, sum(records) AS records
+FROM result('usage')
+WHERE topic IS NOT NULL AND NOT is_follower
+GROUP BY ALL
+ORDER BY ALL;
+""",
+    "What broke? Errors that are steps of the protocol are left out.": """\
+SELECT error, api, client_id, topic, sum(failures) AS failures, min(window_start) AS first, max(window_start) AS last
+FROM result('failures')
+WHERE NOT is_expected
+GROUP BY ALL
+ORDER BY failures DESC, error, api, client_id, topic;
+""",
     "How long did 99 percent of each client's Produce requests take at most, by hour? Histograms add up; percentiles "
     "do not.": """\
-WITH buckets AS (
-    SELECT cluster_id, client_id, date_trunc('hour', minute) AS hour, bucket, sum(measured) AS requests
-    FROM result('rollup')
-    WHERE api = 'Produce' AND topic IS NULL AND bucket IS NOT NULL
-    GROUP BY ALL
+WITH entries AS (
+    SELECT cluster_id, client_id, date_trunc('hour', window_start) AS hour, unnest(map_entries(latency)) AS entry
+    FROM result('latency_hist')
+    WHERE api = 'Produce' AND topic IS NULL
+), buckets AS (
+    SELECT cluster_id, client_id, hour, entry.key AS bucket, sum(entry.value) AS requests FROM entries GROUP BY ALL
 ), ranked AS (
     SELECT *, sum(requests) OVER (PARTITION BY cluster_id, client_id, hour ORDER BY bucket) AS up_to,
            sum(requests) OVER (PARTITION BY cluster_id, client_id, hour) AS of_all
@@ -104,6 +122,15 @@ package pytz, or `started::VARCHAR` instead of `started`.
 {setup}```
 """
 
+_STEPS: Final = """
+## Errors that are steps of the protocol
+
+In the table failures, is_expected is true for these errors.
+
+| error | APIs | why nothing is broken |
+|---|---|---|
+"""
+
 _KINDS: Final = {
     Kind.FACT: "fact: made from the events of one day",
     Kind.DAILY: "daily result: made from the facts of one day",
@@ -116,7 +143,8 @@ def results_page() -> str:
     tables = result_tables()
     listed = "".join(f"- [{table.name}](#{table.name}), a {table.kind}\n" for table in tables.values())
     head = _HEAD.format(meaning=result_definition()["meaning"], setup=SETUP)
-    return head + examples + "\n## Tables\n\n" + listed + "".join(map(_section, tables.values()))
+    steps = "".join(f"| {each.error} | {', '.join(each.apis)} | {each.reason} |\n" for each in EXPECTED_ERRORS)
+    return head + examples + _STEPS + steps + "\n## Tables\n\n" + listed + "".join(map(_section, tables.values()))
 
 
 def _section(table: ResultTable) -> str:

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from audit_pipeline.commands.commands import CELL_CHARS_MAX, print_csv, print_table
 from audit_pipeline.errors import BadUseError
+from audit_pipeline.results.tables import OWN_CLIENTS
 
-OWN_CLIENTS: Final = "sluicegate-"
-"""The client IDs of this project's own clients begin with it."""
 _PLACE: Final = "a name, or its beginning and a star, such as orders-*"
 
 

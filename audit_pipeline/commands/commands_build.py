@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 _ERROR_CHARACTERS: Final = 1000
 _INTERRUPTED: Final = "the build was interrupted and has published nothing: the previous results stay in force"
+_SHORT_ROWS: Final = 1_000_000
+"""A build of fewer rows of events is short for Java."""
 _SEGMENT_MS_MAX: Final = 86_400_000
 _SUMMARY_BYTES_MAX: Final = 4096
 """The maximum size of a container's termination message in Kubernetes."""
@@ -105,11 +107,11 @@ def build_results(given: argparse.Namespace, _: Event, now_us: Callable[[], int]
 def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None]:
     """Return what is published, and a message if the source is empty now but was not before."""
     # Only the commands that need Spark load it.
-    from audit_pipeline.jobs.build import BuildRequest, build  # noqa: PLC0415
+    from audit_pipeline.jobs.build import BuildRequest, build, build_without_spark  # noqa: PLC0415
     from audit_pipeline.jobs.progress import Progress  # noqa: PLC0415
     from audit_pipeline.jobs.session import spark_session  # noqa: PLC0415
     from audit_pipeline.sources.connector import connector_config  # noqa: PLC0415
-    from audit_pipeline.sources.named import named_source  # noqa: PLC0415
+    from audit_pipeline.sources.named import landed_source, named_source  # noqa: PLC0415
 
     settings = Settings(
         None if given.prices is None else read_prices(_text_of(given.prices, "--prices")),
@@ -137,14 +139,26 @@ def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None
     progress = Progress(monotonic, known.get("rows_per_s"), known.get("beside_s"))
     config = connector_config() if is_topic(given.source[0]) else None
     gone: list[str] = []
+    state = former.state(target) if former else None
+    landed = None if is_topic(given.source[0]) else landed_source(given.source, state, now_us)
+    if landed is not None and former is not None and not landed.is_empty:
+        again = build_without_spark(request, landed, former)
+        if again is not None:
+            return again, None
+    is_short = landed is not None and landed.rows_of(landed.touched) < _SHORT_ROWS
 
     def source(remembered: bytes | None) -> "EventSource":
-        found = named_source(spark, given.source, remembered, now_us, client)
+        # Another build may have published meanwhile.
+        found: EventSource
+        if landed is not None and remembered == state:
+            found = landed
+        else:
+            found = named_source(spark, given.source, remembered, now_us, client)
         if problem := nothing_in(found, given.source, is_first=former is None):
             gone.append(problem)
         return found
 
-    with spark_session("sluicegate audit build", config) as spark:
+    with spark_session("sluicegate audit build", config, is_short=is_short) as spark:
         manifest = build(spark, request, source, progress)
     return manifest, gone[0] if gone else None
 

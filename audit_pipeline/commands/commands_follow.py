@@ -21,7 +21,7 @@ _SHORTEST_INTERVAL_S = 0.1
 
 def add_follow(found: Any) -> None:
     """Add `follow` to the commands of `found`, the result of argparse's add_subparsers."""
-    follow = found.add_parser("follow", help="roll up new events with Spark's streaming, before the next `build`")
+    follow = found.add_parser("follow", help="add up new events with Spark's streaming, before the next `build`")
     follow.add_argument("--source", required=True, help="the target of `land`, a folder, or kafka:HOST:PORT/TOPIC")
     follow.add_argument("--command-config", type=Path, help=COMMAND_CONFIG)
     follow.add_argument("--results", required=True, help="the folder in which results are published")
@@ -62,9 +62,9 @@ def follow_events(given: argparse.Namespace, stopped: Event, now_us: Callable[[]
 
 
 def described(live: LiveManifest, folder: Path) -> list[str]:
-    """Describe the published rollups for users."""
+    """Describe the published usage for users."""
     batches = sum(len(batches) for batches in live.batches.values())
-    lines = [f"{live.rows:,} rows of rollups in {batches} batches are in {folder}"]
+    lines = [f"{live.rows:,} rows of usage in {batches} batches are in {folder}"]
     for query in sorted(live.late):
         late, skewed = live.late[query], live.skewed.get(query, 0)
         if late or skewed:

@@ -19,6 +19,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from audit_pipeline.contract import SEGMENT_MS
 from audit_pipeline.errors import BadUseError, first_line
@@ -26,6 +27,7 @@ from audit_pipeline.jobs.computing import Frames, daily_results, facts, facts_of
 from audit_pipeline.jobs.days import AskedDays, days_to_build, days_to_compute, note_of, results_mark
 from audit_pipeline.jobs.progress import Progress
 from audit_pipeline.jobs.store import prepare, write_table
+from audit_pipeline.jobs.unchanged import MADE_FROM, made_from, published_again, without_dropped
 from audit_pipeline.reading.published import (
     OBJECTIVES,
     STATE_TABLE,
@@ -37,11 +39,13 @@ from audit_pipeline.reading.published import (
     successor,
 )
 from audit_pipeline.results.clean import of_days
-from audit_pipeline.results.frames import result_schema
+from audit_pipeline.results.frames import local_frame, result_schema
+from audit_pipeline.results.requested.measured import has_unknown_clients, with_clients
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.storms.storm_episodes import with_episode
 from audit_pipeline.results.tables import Kind, result_tables
 from audit_pipeline.sources.catalogue import LOST
+from audit_pipeline.sources.landed import LandedSegments
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
 from audit_pipeline.sources.source import EventSource
 from audit_pipeline.spool.targets import Target, open_target
@@ -51,6 +55,14 @@ log = logging.getLogger(__name__)
 _ROWS_AT_ONCE: Final = 20_000_000
 """Days are built together up to this number of event rows; a single day may have more."""
 _DISK_IS_FULL: Final = "No space left on device"
+_HOLES: Final = (
+    StructType()
+    .add("at_us", LongType(), nullable=False)
+    .add("cluster_id", StringType(), nullable=False)
+    .add("broker_id", IntegerType(), nullable=False)
+    .add("holes", LongType(), nullable=False)
+    .add("open_since_us", LongType())
+)
 _LOOKS_MAX: Final = 5
 """How often a source is scanned again after reading it has failed."""
 
@@ -74,6 +86,14 @@ class BuildRequest:
         A boot without an end and without a later event is open since then.
         """
         return self.now_us - 2 * self.segment_ms * 1000
+
+    @property
+    def asked(self) -> AskedDays:
+        oldest = None
+        if self.retention_days is not None:
+            today = datetime.fromtimestamp(self.now_us / 1_000_000, UTC).date()
+            oldest = today - timedelta(days=self.retention_days)
+        return AskedDays(self.first, self.last, oldest)
 
 
 MakeSource = Callable[[bytes | None], EventSource]
@@ -105,6 +125,20 @@ def build(spark: SparkSession, request: BuildRequest, make_source: MakeSource, p
             raise
 
 
+def build_without_spark(request: BuildRequest, source: LandedSegments, former: Manifest) -> Manifest | None:
+    """Publish the former results again if nothing has changed; None if there is something to compute, or who computes.
+
+    Raises OSError if a place is full or does not answer.
+    """
+    target = open_target(request.results)
+    with target.upkeep() as is_alone:
+        if not is_alone:
+            return None
+        return published_again(
+            target, former, source, request.settings, request.asked, request.now_us, request.settled_us
+        )
+
+
 class _Build:
     def __init__(self, spark: SparkSession, request: BuildRequest, target: Target, progress: Progress) -> None:
         prepare(spark, target)
@@ -116,6 +150,7 @@ class _Build:
         self._version = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         self._files: dict[str, dict[str, tuple[str, ...]]] = {}
         self._rows: dict[str, int] = {}
+        self._made_from = ""
         self._sure: set[date] = set()
         """Days that include everything that the last scan has found."""
         self._left_alone: set[date] = set()
@@ -128,7 +163,7 @@ class _Build:
         source = make_source(former.state(self._target) if former else None)
         pending = {date.fromisoformat(day) for day in former.pending} if former else set()
         noted = {day: dict(told) for day, told in former.days.items()} if former else {}
-        settings, asked = self._request.settings, self._asked()
+        settings, asked = self._request.settings, self._request.asked
         days = days_to_build(source.touched | pending, source.lost, noted, asked, settings)
         self._build_days(source, days)
         for day in [day for day in days if day not in self._left_alone]:
@@ -140,14 +175,6 @@ class _Build:
         # Including days beyond the retention: it may become longer.
         left = (source.touched | pending | dropped) - self._sure
         return self._publish(former, source, noted, [day.isoformat() for day in sorted(left)])
-
-    def _asked(self) -> AskedDays:
-        request = self._request
-        oldest = None
-        if request.retention_days is not None:
-            today = datetime.fromtimestamp(request.now_us / 1_000_000, UTC).date()
-            oldest = today - timedelta(days=request.retention_days)
-        return AskedDays(request.first, request.last, oldest)
 
     def _build_days(self, source: EventSource, days: Sequence[date]) -> None:
         """Build the facts of these days."""
@@ -163,6 +190,8 @@ class _Build:
         for looks_left in reversed(range(_LOOKS_MAX)):
             try:
                 events = of_days(source.events(self._spark, days), days)
+                if has_unknown_clients(events.partition):
+                    events = with_clients(events)
                 self._write(facts(events, self._request.settings), days)
                 stored = {"storm_bins": self._stored("storm_bins", days)}
                 self._write(facts_of_facts(events, stored), days)
@@ -198,23 +227,22 @@ class _Build:
     def _build_daily(self, days: Sequence[date], noted: dict[str, dict[str, Any]]) -> None:
         if days:
             self._progress.step(f"results of {_shown(days)}", 0)
-            stored = {table: self._stored(table, days) for table in ("rollup", "inventory_hours")}
+            stored = {table: self._stored(table, days) for table in ("usage", "latency_hist", "inventory_hours")}
             self._write(daily_results(stored, self._request.settings), days)
             for day in days:
                 noted[day.isoformat()]["settings"] = results_mark(self._request.settings)
 
     def _build_whole(self, source: EventSource, asked: AskedDays) -> None:
         self._progress.step("results of all days", 0)
-        wrong = [each for each in source.set_aside if not (each.reason == LOST and asked.drops(each.event_date))]
+        wrong = without_dropped(source.set_aside, asked)
         if lost := len({each.path for each in wrong if each.reason == LOST}):
             log.warning("%d files were deleted before their days were built: quarantine lists them as lost", lost)
         stored = {name: self._stored(name) for name, table in result_tables().items() if table.kind is not Kind.WHOLE}
         settled_us = self._request.settled_us
-        holes = self._spark.createDataFrame(
-            [tuple(hole) for hole in source.holes(settled_us)],
-            "at_us bigint, cluster_id string, broker_id int, holes bigint, open_since_us bigint",
-        )
-        apart = self._spark.createDataFrame([tuple(each) for each in wrong], result_schema("quarantine"))
+        found_holes = source.holes(settled_us)
+        self._made_from = made_from(self._request.settings, found_holes, wrong)
+        holes = local_frame(self._spark, _HOLES, found_holes)
+        apart = local_frame(self._spark, result_schema("quarantine"), wrong)
         stored["storm_rows"] = with_episode(stored["storm_bins"]).persist()
         self._write(whole_results(stored, holes, apart, self._request.settings, settled_us), [])
         stored["storm_rows"].unpersist()
@@ -269,6 +297,7 @@ class _Build:
                     "rows_per_s": self._progress.rows_per_s,
                     "beside_s": self._progress.beside_s,
                     **self._counted(),
+                    MADE_FROM: self._made_from,
                     OBJECTIVES: [objective.name for objective in self._request.settings.objectives],
                 },
             ),

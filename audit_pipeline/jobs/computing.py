@@ -17,7 +17,11 @@ from audit_pipeline.results.latency import latency
 from audit_pipeline.results.mirror_buckets import mirror_buckets
 from audit_pipeline.results.objectives import objectives
 from audit_pipeline.results.outcomes.changes import changes
-from audit_pipeline.results.rollup import rollup
+from audit_pipeline.results.outcomes.failures import failures
+from audit_pipeline.results.replicas import replicas
+from audit_pipeline.results.requested.latency_hist import latency_hist
+from audit_pipeline.results.requested.minutes import minutes
+from audit_pipeline.results.requested.usage import usage
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.storms.storm_bins import storm_bins
 from audit_pipeline.results.storms.storm_requests import storm_requests
@@ -30,13 +34,16 @@ Frames = Mapping[str, DataFrame]
 
 
 def facts(events: EventFrames, settings: Settings) -> Frames:
-    """Return the facts of the events of some days."""
+    """Return the facts of the events of some days. Partitions tell their clients, see results.requested.measured."""
     return {
-        "rollup": rollup(events),
+        "usage": usage(events),
+        "latency_hist": latency_hist(events),
+        "minutes": minutes(events),
         "changes": changes(events.change),
         "heard_windows": heard_windows(events),
         "registrations": registrations(events.inventory),
         "inventory_hours": inventory_hours(events.inventory),
+        "replicas": replicas(events.inventory),
         "mirror_buckets": mirror_buckets(events.partition),
         "storm_bins": storm_bins(events.connection, events.request, settings.storms),
     }
@@ -49,13 +56,14 @@ def facts_of_facts(events: EventFrames, stored: Frames) -> Frames:
 
 def daily_results(stored: Frames, settings: Settings) -> Frames:
     """Return the results of the facts of some days; `topic_days`, a fact too, is computed from another fact."""
-    of_requests = stored["rollup"]
+    used, timed = stored["usage"], stored["latency_hist"]
     return {
-        "topic_days": topic_days(of_requests),
-        "traffic": traffic(of_requests),
-        "latency": latency(of_requests),
-        "objectives": objectives(of_requests, settings.objectives),
-        "cost": cost(of_requests, stored["inventory_hours"], settings.prices),
+        "topic_days": topic_days(used),
+        "traffic": traffic(used),
+        "failures": failures(used),
+        "latency": latency(timed),
+        "objectives": objectives(timed, settings.objectives),
+        "cost": cost(used, stored["inventory_hours"], settings.prices),
     }
 
 
@@ -75,7 +83,7 @@ def whole_results(
         "quarantine": quarantine,
         "storms": storms(stored["storm_rows"], stored["storm_requests"]),
         "storm_sources": storm_sources(stored["storm_rows"]),
-        "idle_topics": idle_topics(stored["topic_days"], stored["inventory_hours"], covered, complete),
+        "idle_topics": idle_topics(stored["topic_days"], stored["replicas"], covered, complete),
         "correctness": correctness(stored["mirror_buckets"], settings.mirrors, complete),
         "error_budget": error_budget(stored["objectives"], settings.objectives),
     }

@@ -1,9 +1,9 @@
-"""`follow`: rollups of the latest events, by Structured Streaming; the next `build` makes the results. Shell.
+"""`follow`: the usage of the latest events, by Structured Streaming; the next `build` makes the results. Shell.
 
-There are three queries, each for one kind of rows in the table rollup: requests, partitions (joined with their
-requests), and intervals of level rollup. A row that is more than DELAY behind the newest row that a query has seen is
+There are three queries, each for one kind of rows in the table usage: requests, partitions, and
+intervals of level rollup. A row that is more than DELAY behind the newest row that a query has seen is
 too late: Spark drops and counts it. Rows with a time in the future are left out before, because one of them would make
-all others late. A micro-batch is rolled up by itself and published under its number: a repeated batch is already there.
+all others late. A micro-batch is added up by itself and published under its number: a repeated batch is already there.
 """
 
 import logging
@@ -25,8 +25,8 @@ from audit_pipeline.jobs.progress import BatchNews
 from audit_pipeline.jobs.store import prepare, write_table
 from audit_pipeline.reading.live import LIVE, LIVE_MANIFEST, LiveBatch, LiveManifest, publish_live, read_live
 from audit_pipeline.reading.published import PROBE, remove_drafts
-from audit_pipeline.results.frames import NUMBERED, EventFrames, event_schema
-from audit_pipeline.results.rollup import rollup
+from audit_pipeline.results.frames import EventFrames, event_schema, local_frame
+from audit_pipeline.results.requested.usage import usage
 from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US
 from audit_pipeline.sources.streams import stream_of
 from audit_pipeline.spool.targets import SUFFIX, FolderTarget
@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 DELAY: Final = "10 minutes"
 _CHECKPOINT: Final = "_checkpoint"
 _BATCH: Final = r"[a-z]+-\d{9,}"
-_ROWS: Final = re.compile(rf"rollup/event_date=[^/]+/{_BATCH}-\d+{re.escape(SUFFIX)}")
-_DRAFT: Final = re.compile(rf"{_BATCH}-rollup|{PROBE}")
+_ROWS: Final = re.compile(rf"usage/event_date=[^/]+/{_BATCH}-\d+{re.escape(SUFFIX)}")
+_DRAFT: Final = re.compile(rf"{_BATCH}-usage|{PROBE}")
 """Names that batches create: anything else there belongs to other writers."""
 _LOOK_S: Final = 0.2
 _SKEWED: Final = "skewed"
@@ -49,8 +49,8 @@ _STREAMING: Final = {
 }
 
 
-RollUp = Callable[[DataFrame], DataFrame]
-"""Converts a micro-batch to rows of the table rollup."""
+AddUp = Callable[[DataFrame], DataFrame]
+"""Converts a micro-batch to rows of the table usage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class FollowRequest:
 
 
 def follow(spark: SparkSession, request: FollowRequest, stopped: Event, now_us: Callable[[], int]) -> LiveManifest:
-    """Publish new rollups; return what is published. Raises BadUseError, OSError, and what Spark raises."""
+    """Publish new usage; return what is published. Raises BadUseError, OSError, and what Spark raises."""
     folder = request.results / LIVE
     target = FolderTarget(folder)
     target.make()
@@ -109,11 +109,11 @@ class _Live:
         self._target.clean(lambda path: path == LIVE_MANIFEST)
         remove_drafts(self._target, _DRAFT)
         named = set(self.manifest.files)
-        for path in [stored.path for stored in self._target.files("rollup")]:
+        for path in [stored.path for stored in self._target.files("usage")]:
             if path not in named and _ROWS.fullmatch(path):
                 self._target.delete(path)
 
-    def put(self, query: str, number: int, frame: DataFrame, rolled_up: RollUp) -> None:
+    def put(self, query: str, number: int, frame: DataFrame, added_up: AddUp) -> None:
         if self.manifest.has(query, number):
             # Spark was killed before it recorded this batch. It still needs the rows, to update its state of known
             # rows.
@@ -123,9 +123,7 @@ class _Live:
         frame.persist()
         try:
             # After the last data comes an empty batch, which advances the watermark.
-            batch = (
-                LiveBatch((), 0, self._now_us()) if frame.isEmpty() else self._write(query, number, rolled_up(frame))
-            )
+            batch = LiveBatch((), 0, self._now_us()) if frame.isEmpty() else self._write(query, number, added_up(frame))
         finally:
             frame.unpersist()
         self._publish(lambda manifest: manifest.with_batch(query, number, batch))
@@ -133,7 +131,7 @@ class _Live:
 
     def _write(self, query: str, number: int, frame: DataFrame) -> LiveBatch:
         folder = str(self.request.results / LIVE)
-        written = write_table(frame, "rollup", folder, f"{query}-{number:09d}")
+        written = write_table(frame, "usage", folder, f"{query}-{number:09d}")
         files = tuple(sorted(path for paths in written.files.values() for path in paths))
         return LiveBatch(files, written.rows, self._now_us())
 
@@ -157,15 +155,15 @@ class _Live:
 @dataclass
 class _Query:
     name: str
-    frame: Callable[[SparkSession, FollowRequest], tuple[DataFrame, RollUp]]
+    frame: Callable[[SparkSession, FollowRequest], tuple[DataFrame, AddUp]]
     told: int = -1
     """The last batch whose progress was processed."""
 
     def begin(self, spark: SparkSession, live: _Live) -> StreamingQuery:
-        stream, rolled_up = self.frame(spark, live.request)
+        stream, added_up = self.frame(spark, live.request)
         checkpoint = live.request.results / LIVE / _CHECKPOINT / self.name
         writer = stream.writeStream.queryName(self.name).option("checkpointLocation", checkpoint.absolute().as_uri())
-        writer = writer.foreachBatch(lambda frame, number: live.put(self.name, number, frame, rolled_up))
+        writer = writer.foreachBatch(lambda frame, number: live.put(self.name, number, frame, added_up))
         if live.request.interval_s is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{live.request.interval_s} seconds").start()
@@ -210,45 +208,35 @@ def _once(frame: DataFrame, table: str) -> DataFrame:
     return frame.dropDuplicates([*contract().tables[table].key, "ts"])
 
 
-def _requests(spark: SparkSession, request: FollowRequest) -> tuple[DataFrame, RollUp]:
-    def rolled_up(batch: DataFrame) -> DataFrame:
-        return _rolled_up(batch.sparkSession, request=batch)
+def _requests(spark: SparkSession, request: FollowRequest) -> tuple[DataFrame, AddUp]:
+    def added_up(batch: DataFrame) -> DataFrame:
+        return _added_up(batch.sparkSession, request=batch)
 
-    return _once(_in_time(spark, request, "request"), "request"), rolled_up
-
-
-def _partitions(spark: SparkSession, request: FollowRequest) -> tuple[DataFrame, RollUp]:
-    """Join rows of both tables, which arrive separately; they are joined if they are at most DELAY apart."""
-    key = [*NUMBERED, "ts"]
-    sides = []
-    for table in ("partition", "request"):
-        side = _in_time(spark, request, table)
-        if table == "request":
-            side = side.where(F.col("partitions") > 0)
-        sides.append(_once(side, table).select(*key, F.struct("*").alias(table)))
-    joined = sides[0].join(sides[1], key)
-
-    def rolled_up(batch: DataFrame) -> DataFrame:
-        requests = batch.select("request.*").dropDuplicates(list(NUMBERED))
-        both = _rolled_up(batch.sparkSession, request=requests, partition=batch.select("partition.*"))
-        return both.where(F.col("topic").isNotNull())
-
-    return joined, rolled_up
+    return _once(_in_time(spark, request, "request"), "request"), added_up
 
 
-def _intervals(spark: SparkSession, request: FollowRequest) -> tuple[DataFrame, RollUp]:
-    def rolled_up(batch: DataFrame) -> DataFrame:
-        return _rolled_up(batch.sparkSession, rollup=batch)
+def _partitions(spark: SparkSession, request: FollowRequest) -> tuple[DataFrame, AddUp]:
+    """Return the partitions. Rows of version 1.0 do not tell their clients: these are unknown until the next build."""
 
-    return _once(_in_time(spark, request, "rollup"), "rollup"), rolled_up
+    def added_up(batch: DataFrame) -> DataFrame:
+        return _added_up(batch.sparkSession, partition=batch)
+
+    return _once(_in_time(spark, request, "partition"), "partition"), added_up
 
 
-def _rolled_up(spark: SparkSession, **frames: DataFrame) -> DataFrame:
-    """Roll up like `build`; tables that are not given are empty."""
+def _intervals(spark: SparkSession, request: FollowRequest) -> tuple[DataFrame, AddUp]:
+    def added_up(batch: DataFrame) -> DataFrame:
+        return _added_up(batch.sparkSession, rollup=batch)
+
+    return _once(_in_time(spark, request, "rollup"), "rollup"), added_up
+
+
+def _added_up(spark: SparkSession, **frames: DataFrame) -> DataFrame:
+    """Add up like `build`; tables that are not given are empty."""
     given = {
-        table: frames[table] if table in frames else spark.createDataFrame([], event_schema(table))
+        table: frames[table] if table in frames else local_frame(spark, event_schema(table))
         for table in contract().tables
     }
-    return rollup(
+    return usage(
         EventFrames(**{table: frame.withColumn("event_date", F.to_date("ts")) for table, frame in given.items()})
     )

@@ -76,6 +76,6 @@ class BatchNews:
             self._batches += 1
             self._rows += rows
             if self._now_us() - self._told_us >= _TELL_US:
-                log.info("published %s rows of rollups in %d batches", f"{self._rows:,}", self._batches)
+                log.info("published %s rows of usage in %d batches", f"{self._rows:,}", self._batches)
                 self._told_us = self._now_us()
                 self._batches = self._rows = 0

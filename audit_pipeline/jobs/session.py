@@ -45,13 +45,19 @@ _JAVA_OPTIONS: Final = "-XX:+UseSerialGC -XX:CompileThresholdScaling=5"
 """By default Java spends half the CPU time of a one-minute build on compiling code that it runs a few times."""
 
 
+_SHORT_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
+"""Java's second compiler pays off only for code that runs for minutes."""
+
+
 @contextmanager
-def spark_session(name: str = "audit", config: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+def spark_session(
+    name: str = "audit", config: Mapping[str, str] | None = None, *, is_short: bool = False
+) -> Iterator[SparkSession]:
     """Yield a session and stop it at the end. An active session is used instead, and left unchanged.
 
-    `config` is Spark's own, such as spark.master. Python workers use the interpreter that runs this. With spark-submit,
-    executors are on other machines, where Spark's own settings choose the interpreter. Raises BadUseError if there is
-    no suitable Java.
+    `config` is Spark's own, such as spark.master. `is_short`: the job ends before most of its code is worth compiling
+    well. Python workers use the interpreter that runs this. With spark-submit, executors are on other machines, where
+    Spark's own settings choose the interpreter. Raises BadUseError if there is no suitable Java.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -67,8 +73,9 @@ def spark_session(name: str = "audit", config: Mapping[str, str] | None = None) 
         builder = builder.master(LOCAL)
         builder = _with(builder, LOCAL_CONFIG)
         logging_config = Path(__file__).absolute().with_name(_LOGGING).as_uri()
+        options = f"{_JAVA_OPTIONS} {_SHORT_OPTIONS}" if is_short else _JAVA_OPTIONS
         builder = builder.config(
-            "spark.driver.extraJavaOptions", f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={logging_config}"
+            "spark.driver.extraJavaOptions", f"{options} -Dlog4j2.configurationFile={logging_config}"
         )
     # py4j raises what it logs with a stack trace; some of it goes to the root logger.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)

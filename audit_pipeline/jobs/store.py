@@ -38,9 +38,10 @@ def prepare(spark: SparkSession, target: Target) -> None:
     Raises BadUseError if executors have a different folder of that name: what they wrote there would be lost without an
     error from Spark.
     """
-    register(spark)
     folder = target.local_path(_PROBE)
-    if folder is not None and not (spark.sparkContext.master or "").startswith("local"):
+    if folder is None:
+        register(spark)
+    elif not (spark.sparkContext.master or "").startswith("local"):
         tasks = 2 * spark.sparkContext.defaultParallelism
         spark.range(0, tasks, 1, tasks).write.mode("overwrite").parquet(_as_spark_takes_it(folder))
         found = sum(pq.read_metadata(file).num_rows for file in folder.rglob(f"*{SUFFIX}"))

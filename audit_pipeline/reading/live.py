@@ -1,7 +1,7 @@
-"""The output of `follow`: rollups of the latest events, batch by batch, named by a manifest of their own.
+"""The output of `follow`: the usage of the latest events, batch by batch, named by a manifest of their own.
 
     RESULTS/live/_manifest.json
-    RESULTS/live/rollup/event_date=<date>/<query>-<batch>-<part>.parquet
+    RESULTS/live/usage/event_date=<date>/<query>-<batch>-<part>.parquet
 
 A batch counts once the manifest names it, and only once even if it is repeated. Rows with the same key in several
 batches have to be added. Each kind of events has a query of its own, with batches of its own.
@@ -17,10 +17,10 @@ from audit_pipeline.spool.targets import Target
 
 LIVE: Final = "live"
 LIVE_MANIFEST: Final = "_manifest.json"
-FORMAT: Final = 1
+FORMAT: Final = 2
 _ANEW: Final = (
     f"restore it from a copy, or delete the folder {LIVE} of the results; then the events that are still in the "
-    "source are rolled up again"
+    "source are added up again"
 )
 KEPT_US: Final = 2 * 24 * 3_600_000_000
 """Age after which batches are removed: the results of `build` have their rows."""

@@ -11,6 +11,7 @@ from audit_pipeline.report.figures.report import Report, Subjects
 from audit_pipeline.report.markup import Child, Markup, named, tag, together
 from audit_pipeline.report.sections.completeness import completeness_section, quarantine_section
 from audit_pipeline.report.sections.cost import cost_section
+from audit_pipeline.report.sections.failures import failures_section
 from audit_pipeline.report.sections.glance import glance
 from audit_pipeline.report.sections.idle import idle_section
 from audit_pipeline.report.sections.made_changes import made_changes_section
@@ -20,9 +21,12 @@ from audit_pipeline.report.sections.over_time import latency_section, traffic_se
 from audit_pipeline.report.sections.rankings import rankings_section
 from audit_pipeline.report.sections.storms import storms_section
 from audit_pipeline.report.sections.tiles import tiles
+from audit_pipeline.report.sections.usage import usage_section
 from audit_pipeline.report.words import moment_utc, span
 
 _SECTIONS = (
+    ("usage", "Clients", usage_section),
+    ("failures", "Failures", failures_section),
     ("traffic", "Traffic", traffic_section),
     ("latency", "Latency", latency_section),
     ("top", "Top", rankings_section),

@@ -27,7 +27,7 @@ _BEGUN_LATE = 100
 """A stretch may lack at most this fraction of its beginning: one in 100."""
 _SHORTER_US = (
     *(hours * HOUR_US for hours in (12, 6, 3, 1)),
-    *(minutes * MINUTE_US for minutes in (30, 10, 5, 2, 1)),
+    *(minutes * MINUTE_US for minutes in (30, 10)),
 )
 
 
@@ -63,6 +63,7 @@ class Windows:
     """`covered` is everything in the audit log. `last` and `before` are None if there is too little to compare.
 
     `grain_us` is the resolution of numbers over time; `step_us`, a multiple of it, is the distance of two points.
+    `coarse_step_us` is that of numbers which the results have for ten minutes only.
     """
 
     covered: Span
@@ -71,6 +72,10 @@ class Windows:
     before: Span | None
     grain_us: int
     step_us: int
+
+    @property
+    def coarse_step_us(self) -> int:
+        return max(self.step_us, WINDOW_US)
 
 
 def windows(first_us: int, last_us: int, days: int) -> Windows:
@@ -82,12 +87,12 @@ def windows(first_us: int, last_us: int, days: int) -> Windows:
         (each for each in _STEPS_US if each >= grain_us and shown.length_us / each < POINTS_MAX),
         DAY_US * -(-shown.length_us // (DAY_US * POINTS_MAX)),
     )
-    compared = _compared(first_us, covered.to_us - covered.to_us % grain_us, days, grain_us)
+    compared = _compared(first_us, covered.to_us - covered.to_us % WINDOW_US, days)
     last, before = compared or (None, None)
     return Windows(covered, shown, last, before, grain_us, step_us)
 
 
-def _compared(first_us: int, end_us: int, days: int, grain_us: int) -> tuple[Span, Span] | None:
+def _compared(first_us: int, end_us: int, days: int) -> tuple[Span, Span] | None:
     """Return the longest pair: days begin at midnight, and the rest of an unfinished last day counts in neither."""
     for count in range(days, 0, -1):
         last = Span(_days_back(end_us - 1, count - 1), end_us)
@@ -97,7 +102,7 @@ def _compared(first_us: int, end_us: int, days: int, grain_us: int) -> tuple[Spa
     for length_us in _SHORTER_US:
         last = Span(end_us - length_us, end_us)
         before = last.earlier(length_us)
-        if length_us >= grain_us and _is_covered(before, first_us):
+        if _is_covered(before, first_us):
             return last, before
     return None
 

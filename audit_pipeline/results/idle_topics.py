@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
 from audit_pipeline.results.frames import as_table
+from audit_pipeline.results.replicas import FRESH_S
 from audit_pipeline.results.times import after
 
 _HOUR_S: Final = 3600
@@ -13,15 +14,13 @@ _SPARE: Final = "dlq|dead-letter|dead_letter|deadletter|retry|error"
 _TOPIC: Final = ("cluster_id", "topic")
 
 
-def idle_topics(
-    topic_days: DataFrame, inventory_hours: DataFrame, coverage: DataFrame, completeness: DataFrame
-) -> DataFrame:
+def idle_topics(topic_days: DataFrame, replicas: DataFrame, coverage: DataFrame, completeness: DataFrame) -> DataFrame:
     """Compute idle topics, beginning with the inventory: no other event mentions an unused topic."""
     last_used = topic_days.groupBy(*_TOPIC).agg(
         F.max("last_produced").alias("last_produced"), F.max("last_fetched").alias("last_fetched")
     )
     found = (
-        _there(inventory_hours)
+        _there(replicas)
         .join(last_used, [*_TOPIC], how="left")
         .join(_covered(coverage, completeness), ["cluster_id"], how="inner")
     )
@@ -36,22 +35,16 @@ def idle_topics(
     return as_table(shown, "idle_topics")
 
 
-def _there(inventory_hours: DataFrame) -> DataFrame:
-    """Return the topics of the newest hour, which has the reports of the hour before, too.
-
-    The first hour of a day lacks these: the hour before it counts then, and new topics of the first one.
-    """
-    newest = F.max("hour").over(Window.partitionBy("cluster_id"))
-    hours = inventory_hours.withColumn("newest", newest)
-    is_first = F.col("newest") == F.date_trunc("day", F.col("newest"))
-    oldest = F.when(is_first, after(F.col("newest"), -_HOUR_S)).otherwise(F.col("newest"))
+def _there(replicas: DataFrame) -> DataFrame:
+    """Return the topics of each broker's newest inventory, as far as that is fresh."""
+    of_broker = Window.partitionBy("cluster_id", "broker_id")
+    of_cluster = Window.partitionBy("cluster_id")
+    last_day, newest = F.max("event_date").over(of_broker), F.max("told").over(of_cluster)
     return (
-        hours.where(F.col("hour") >= oldest)
+        replicas.withColumns({"last_day": last_day, "newest": newest})
+        .where((F.col("event_date") == F.col("last_day")) & (F.col("told") >= after(F.col("newest"), -FRESH_S)))
         .groupBy(*_TOPIC)
-        .agg(
-            F.min_by("partitions", "hour").alias("partitions"),
-            F.min_by("replica_bytes", "hour").alias("replica_bytes"),
-        )
+        .agg(F.count_distinct("partition").alias("partitions"), F.sum("bytes").alias("replica_bytes"))
     )
 
 

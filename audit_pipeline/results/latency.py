@@ -6,28 +6,23 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
 from audit_pipeline.results.frames import as_table
-from audit_pipeline.results.histogram import merged, percentiles
-from audit_pipeline.results.tables import WINDOW_MINUTES
-from audit_pipeline.results.times import begun
+from audit_pipeline.results.histogram import percentiles
 
-_KEY: Final = ("event_date", "window_start", "cluster_id", "api", "dimension", "name")
+_WINDOW: Final = ("event_date", "window_start", "cluster_id", "api")
+_KEY: Final = (*_WINDOW, "dimension", "name")
 
 
-def latency(rollup: DataFrame) -> DataFrame:
+def latency(latency_hist: DataFrame) -> DataFrame:
     """Compute latencies. Rows that count requests have two dimensions, rows of topics have one."""
-    of_requests = F.array(_named("api", F.lit("")), _named("principal", F.col("principal")))
-    of_topic = F.array(_named("topic", F.col("topic")))
-    timed = rollup.where(~F.col("is_follower") & F.col("bucket").isNotNull()).select(
-        "event_date",
-        begun(F.col("minute"), WINDOW_MINUTES * 60).alias("window_start"),
-        "cluster_id",
-        "api",
-        F.inline(F.when(F.col("topic").isNull(), of_requests).otherwise(of_topic)),
-        "bucket",
-        "measured",
+    of_requests = F.array(
+        _named("api", F.lit("")),
+        _named("principal", F.col("principal")),
     )
-    found = percentiles(merged(timed, _KEY), _KEY, {"p50_us": 50, "p95_us": 95, "p99_us": 99})
-    return as_table(found, "latency")
+    of_topic = F.array(_named("topic", F.col("topic")))
+    timed = latency_hist.select(
+        *_WINDOW, F.inline(F.when(F.col("topic").isNull(), of_requests).otherwise(of_topic)), "latency"
+    )
+    return as_table(percentiles(timed, _KEY, {"p50_us": 50, "p95_us": 95, "p99_us": 99}), "latency")
 
 
 def _named(dimension: str, name: Column) -> Column:

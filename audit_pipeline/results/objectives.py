@@ -13,11 +13,9 @@ from audit_pipeline.results.settings import Objective
 _KEY = ("event_date", "cluster_id", "objective", "target")
 
 
-def objectives(rollup: DataFrame, objectives: Sequence[Objective]) -> DataFrame:
-    """Count requests by objective; one row of rollup may count for several objectives."""
-    counted = rollup.where(~F.col("is_follower") & F.col("is_measured")).select(
-        "event_date", "cluster_id", "requests", "errors", F.inline(_met(objectives))
-    )
+def objectives(latency_hist: DataFrame, objectives: Sequence[Objective]) -> DataFrame:
+    """Count requests by objective; one row of latency_hist may count for several objectives."""
+    counted = latency_hist.select("event_date", "cluster_id", "requests", "errors", F.inline(_met(objectives)))
     days = counted.groupBy(*_KEY).agg(*(F.sum(name).alias(name) for name in ("requests", "errors", "in_time")))
     # Histograms of level rollup include requests with errors: the good ones are at most those without an error.
     good = F.least(F.col("in_time"), F.col("requests") - F.col("errors"))
@@ -43,8 +41,9 @@ def _counts_for(objective: Objective) -> Column:
 
 def _in_time(objective: Objective) -> Column:
     last = last_bucket_within(objective.latency_ms * 1000)
+    within = F.map_filter("latency", lambda bucket, _: bucket <= last)
     return F.struct(
         F.lit(objective.name).alias("objective"),
         F.lit(objective.target).alias("target"),
-        F.when(F.col("bucket") <= last, F.col("measured")).otherwise(0).cast("bigint").alias("in_time"),
+        F.aggregate(F.map_values(within), F.lit(0).cast("bigint"), lambda added, each: added + each).alias("in_time"),
     )

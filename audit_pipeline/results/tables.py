@@ -19,8 +19,11 @@ UNKNOWN: Final = "(unknown)"
 NONE: Final = "(none)"
 """Stands for a missing name, such as a client ID that was not sent."""
 
+OWN_CLIENTS: Final = "sluicegate-"
+"""The client IDs of this project's own clients begin with it: pages and commands leave them out unless asked."""
+
 WINDOW_MINUTES: Final = 10
-"""Windows of traffic and latency, and buckets of the comparison with mirrors."""
+"""Windows of usage and latency, and buckets of the comparison with mirrors."""
 BIN_S: Final = 1
 """Bins in which connections of storms are counted."""
 

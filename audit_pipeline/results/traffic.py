@@ -6,53 +6,69 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
 from audit_pipeline.results.frames import as_table
-from audit_pipeline.results.tables import NONE, WINDOW_MINUTES
-from audit_pipeline.results.times import begun
+from audit_pipeline.results.tables import NONE
 
 _WINDOW: Final = ("event_date", "window_start", "cluster_id", "is_follower")
-_COUNTS: Final = ("requests", "errors", "request_bytes", "response_bytes", "records")
-_DIMENSIONS: Final = ("listener", "principal", "client_id", "client_ip", "software", "api", "topic")
-"""Dimensions with names; cluster is another one, without a name."""
+_SUMS: Final = (
+    *("requests", "errors", "request_bytes", "response_bytes"),
+    *("partitions_touched", "partition_errors", "produced_bytes", "fetched_bytes", "records"),
+)
 
 
-def traffic(rollup: DataFrame) -> DataFrame:
-    software = F.nullif(F.concat_ws(" ", "software_name", "software_version"), F.lit(""))
-    named = rollup.withColumns(
-        {
-            "window_start": begun(F.col("minute"), WINDOW_MINUTES * 60),
-            "client_id": F.coalesce("client_id", F.lit(NONE)),
-            "software": F.coalesce(software, F.lit(NONE)),
-        }
-    )
-    # Grouping sets make eight rows of each: minutes and buckets of the histogram are summed before.
-    clients = named.groupBy(*_WINDOW, *_DIMENSIONS).agg(*(F.sum(name).alias(name) for name in _COUNTS))
-    dimensions = clients.groupingSets(
-        [[*_WINDOW], *([*_WINDOW, dimension] for dimension in _DIMENSIONS)], *_WINDOW, *_DIMENSIONS
-    )
+def traffic(usage: DataFrame) -> DataFrame:
+    """Compute the traffic. A row of usage has one dimension after another, each as a row with two short names."""
     is_topic = F.col("topic").isNotNull()
-    added_up = dimensions.agg(
-        _dimension().alias("dimension"),
-        *(_sum(name, ~is_topic) for name in ("requests", "errors", "request_bytes", "response_bytes")),
-        _sum("requests", is_topic).alias("partitions_touched"),
-        _sum("errors", is_topic).alias("partition_errors"),
-        _sum("request_bytes", is_topic).alias("produced_bytes"),
-        _sum("response_bytes", is_topic).alias("fetched_bytes"),
-        _sum("records", is_topic).alias("records"),
+    software = F.nullif(F.concat_ws(" ", "software_name", "software_version"), F.lit(""))
+    names = {
+        "cluster": F.lit(""),
+        "listener": F.col("listener"),
+        "principal": F.col("principal"),
+        "client_id": F.coalesce("client_id", F.lit(NONE)),
+        "address_group": F.col("address_group"),
+        "software": F.coalesce(software, F.lit(NONE)),
+        "api": F.col("api"),
+    }
+    of_requests = F.array(*(_named(dimension, name) for dimension, name in names.items()))
+    of_topics = F.array(
+        *(_named(dimension, name) for dimension, name in names.items()), _named("topic", F.col("topic"))
     )
-    of_topics = F.col("dimension") == "topic"
-    shown = added_up.where(~of_topics | is_topic).withColumns(
+    rows = usage.select(
+        *_WINDOW,
+        *_counts(is_topic),
+        F.inline(F.when(is_topic, of_topics).otherwise(of_requests)),
+    )
+    added_up = rows.groupBy(*_WINDOW, "dimension", "name").agg(*(F.sum(name).alias(name) for name in _SUMS))
+    of_topics_only = F.col("dimension") == "topic"
+    shown = added_up.withColumns(
         {
-            "name": F.coalesce(*_DIMENSIONS, F.lit("")),
-            "requests": F.when(of_topics, F.col("partitions_touched")).otherwise(F.col("requests")),
-            "errors": F.when(of_topics, F.col("partition_errors")).otherwise(F.col("errors")),
+            "requests": F.when(of_topics_only, F.col("partitions_touched")).otherwise(F.col("requests")),
+            "errors": F.when(of_topics_only, F.col("partition_errors")).otherwise(F.col("errors")),
         }
     )
     return as_table(shown, "traffic")
 
 
-def _dimension() -> Column:
-    return F.coalesce(*(F.when(F.grouping(name) == 0, F.lit(name)) for name in _DIMENSIONS), F.lit("cluster"))
+def _counts(is_topic: Column) -> list[Column]:
+    """Return the sums of a row: those of requests, those of partitions, and records that were produced."""
+    of_requests = {
+        "requests": "requests",
+        "errors": "errors",
+        "in_bytes": "request_bytes",
+        "out_bytes": "response_bytes",
+    }
+    of_topics = {
+        "requests": "partitions_touched",
+        "errors": "partition_errors",
+        "in_bytes": "produced_bytes",
+        "out_bytes": "fetched_bytes",
+    }
+    produced = F.when(is_topic & (F.col("api") == "Produce"), F.coalesce("records", F.lit(0))).otherwise(0)
+    return [
+        *(F.when(is_topic, F.lit(0)).otherwise(F.col(name)).alias(column) for name, column in of_requests.items()),
+        *(F.when(is_topic, F.col(name)).otherwise(0).alias(column) for name, column in of_topics.items()),
+        produced.alias("records"),
+    ]
 
 
-def _sum(name: str, counts: Column) -> Column:
-    return F.sum(F.when(counts, F.col(name)).otherwise(0)).alias(name)
+def _named(dimension: str, name: Column) -> Column:
+    return F.struct(F.lit(dimension).alias("dimension"), name.alias("name"))

@@ -8,7 +8,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from audit_pipeline.contract import contract
-from audit_pipeline.results.frames import EventFrames, event_schema
+from audit_pipeline.results.frames import EventFrames, event_schema, local_frame
 from audit_pipeline.sources.catalogue import Hole, SegmentEntry, holes
 from audit_pipeline.sources.look import SegmentListing
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
@@ -41,6 +41,11 @@ class LandedSegments(SegmentListing):
         """Whether there is nothing, not even the record that retention leaves when it deletes everything."""
         return super().is_empty and not any(map(expired, self._targets.values()))
 
+    @property
+    def newest_us(self) -> int:
+        """The time at which the newest segment ended; 0 without any."""
+        return max((entry.closed_us for entry in self.found.entries), default=0)
+
     def holes(self, settled_us: int) -> Sequence[Hole]:
         deleted: dict[tuple[str, int, str], int] = {}
         for target in self._targets.values():
@@ -63,7 +68,7 @@ class LandedSegments(SegmentListing):
                 files = [_wanted(entry) for entry in wanted if (entry.source, entry.table) == (source, table)]
                 part = frame_of(spark, source, files, schema, all_by_arrow=self._all_by_arrow) if files else None
                 frame = part if frame is None else frame.unionByName(part) if part is not None else frame
-            frames[table] = spark.createDataFrame([], schema) if frame is None else frame
+            frames[table] = local_frame(spark, schema) if frame is None else frame
         return EventFrames(**frames)
 
     def scan_again(self, days: Collection[date]) -> bool:

@@ -1,6 +1,7 @@
 """Creates the source of a build from its names."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -20,17 +21,29 @@ def named_source(
     client: ClientProperties = PLAINTEXT,
 ) -> EventSource:
     """Open a topic, to which `client` connects, or folders and URIs. Raises BadUseError, OSError."""
-    try:
-        if is_topic(sources[0]):
-            # Reading files needs no Kafka client.
-            from audit_pipeline.sources.kafka_topic import AuditTopic, KafkaRecords  # noqa: PLC0415
+    if not is_topic(sources[0]):
+        return landed_source(sources, remembered, now_us)
+    # Reading files needs no Kafka client.
+    from audit_pipeline.sources.kafka_topic import AuditTopic, KafkaRecords  # noqa: PLC0415
 
-            records = KafkaRecords(spark, TopicPlace.of(sources[0], client))
-            return AuditTopic(sources[0], records, remembered, now_us)
+    with _damage_told(sources[0]):
+        records = KafkaRecords(spark, TopicPlace.of(sources[0], client))
+        return AuditTopic(sources[0], records, remembered, now_us)
+
+
+def landed_source(sources: Sequence[str], remembered: bytes | None, now_us: int) -> LandedSegments:
+    """Open folders and URIs, which needs no Spark. Raises BadUseError, OSError."""
+    with _damage_told(sources[0]):
         return LandedSegments(sources, remembered, now_us)
+
+
+@contextmanager
+def _damage_told(place: str) -> Iterator[None]:
+    try:
+        yield
     except msgspec.ValidationError:
         raise BadUseError(
-            f"the results were built from the other kind of source (files or a topic) than {sources[0]}: give "
+            f"the results were built from the other kind of source (files or a topic) than {place}: give "
             "another --results"
         ) from None
     except msgspec.DecodeError as error:

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from audit_pipeline.results.frames import local_frame
 from audit_pipeline.spool.targets import open_target
 
 _BATCH_ROWS = 65_536
@@ -48,7 +49,7 @@ def frame_of(
             plain.append(literally(path))
         else:
             others.append(file)
-    frame = spark.createDataFrame([], schema)
+    frame = local_frame(spark, schema)
     if plain:
         # Folders are named arrival_date=...: they must not become columns.
         frame = spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*plain)

@@ -14,8 +14,10 @@ from audit_pipeline.spool.spool import EventBlock, Header
 _SPOOL = contract().spool
 _TABLES = contract().tables
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FETCH = 1
 _NO_ACKS, _NO_REFUSAL, _NONE, _UNKNOWN_ERROR = -128, 255, -1, -32_768
 _CLIENT_FIELDS: list[str] = _SPOOL["client_fields"]
+_OF_REQUEST = ("listener", "client_ip", "principal", "client_id", "software_name", "software_version", "replica_id")
 
 Event = dict[str, Any]
 
@@ -107,6 +109,8 @@ def _partition(block: EventBlock, row: Mapping[str, Any], request: Event) -> Eve
         **{name: _known(row[name]) for name in ("records", "base_offset", "last_offset")},
         **{name: _producers_time(row[name]) for name in ("base_ts", "max_ts")},
         "error_code": row["error_code"],
+        **{name: request[name] for name in _OF_REQUEST},
+        "service_us": request["handler_us"] if request["api_key"] == _FETCH else request["total_us"],
     }
 
 

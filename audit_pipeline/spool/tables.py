@@ -18,8 +18,10 @@ _CONTRACT = contract()
 _SPOOL = _CONTRACT.spool
 _ENDINGS: list[str] = _SPOOL["endings"]
 _CLIENT_FIELDS: list[str] = _SPOOL["client_fields"]
+_FETCH = 1
 _NO_ACKS, _NO_REFUSAL, _NONE, _UNKNOWN_ERROR = -128, 255, -1, -32_768
 _CLIENT_SEPARATE = {"connection_id", "client_port"}
+_CLIENT_OF_PARTITION = ("listener", "client_ip", "principal", "client_id", "software_name", "software_version")
 
 _TYPES: Mapping[str, pa.DataType] = {
     "int16": pa.int16(),
@@ -170,18 +172,31 @@ def _requests(blocks: Sequence[EventBlock], found: _Rows, api_names: Mapping[int
 def _partitions(blocks: Sequence[EventBlock], found: _Rows, requests: _Rows) -> Columns:
     rows, block = found.rows, found.block
     request = np.searchsorted(requests.seq, found.seq)
+    asked = requests.rows[request]
     topics = _places([block.topics for block in blocks], block, rows["topic"])
+    clients, place = _places([block.clients for block in blocks], requests.block[request], asked["client"])
+    client = _client_columns((clients, place))
     return {
         "seq": pa.array(found.seq),
-        "ts": _times(blocks, block, requests.rows["received_s"][request]),
-        "api_key": pa.array(np.ascontiguousarray(requests.rows["api_key"][request])),
+        "ts": _times(blocks, block, asked["received_s"]),
+        "api_key": pa.array(np.ascontiguousarray(asked["api_key"])),
         "topic": _strings(*topics),
         "partition": pa.array(np.ascontiguousarray(rows["partition"])),
         "bytes": pa.array(np.ascontiguousarray(rows["bytes"])),
         **{name: _known(rows[name]) for name in ("records", "base_offset", "last_offset")},
         **{name: _producers_time(rows[name]) for name in ("base_ts", "max_ts")},
         "error_code": pa.array(np.ascontiguousarray(rows["error_code"])),
+        **{name: client[name] for name in _CLIENT_OF_PARTITION},
+        "replica_id": _known(asked["replica_id"]),
+        "service_us": pa.array(_service_us(asked)),
     }
+
+
+def _service_us(requests: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the time of each request; a Fetch may wait for data for any time, which does not count."""
+    handled_s = np.where(requests["handled_s"] > 0, requests["handled_s"], requests["completed_s"])
+    until_s = np.where(requests["api_key"] == _FETCH, handled_s, requests["completed_s"])
+    return _us(until_s - requests["received_s"])
 
 
 def _times(blocks: Sequence[EventBlock], block: np.ndarray[Any, Any], at_s: np.ndarray[Any, Any]) -> pa.Array:

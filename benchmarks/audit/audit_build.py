@@ -153,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def week_of(events: int) -> Week:
     """Return a week without faults: the subjects would not read the same events of damaged files."""
-    week = Week(events=events, spoils=(), inventory_hours=6)
+    week = Week(events=events, spoils=(), is_mixed=False, inventory_hours=6)
     segments = round(events / (week.clusters * week.brokers * week.days * SEGMENT_EVENTS))
     return replace(week, segments=max(2, segments))
 

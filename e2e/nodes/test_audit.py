@@ -103,7 +103,7 @@ def test_what_clients_did_is_answered_by_a_job_on_a_node(shop: NodeShop, kube: K
         status = run(ledger, "by-hand")
         assert (status["lastRun"]["state"], status.get("lastError")) == ("Succeeded", None)
         assert status["events"] > 0
-        assert status["rows"]["rollup"] > 0
+        assert status["rows"]["usage"] > 0
         assert status["complete"] == "True", str(status)
         assert status["reportLocation"] == f"claim ledger-answers: {PIPELINE}.results/report.html"
         assert ledger.condition("ap", PIPELINE, "Ready")["reason"] == "RunSucceeded"

@@ -101,7 +101,7 @@ def test_a_run_ends_in_a_status_with_numbers_and_a_page_that_outlives_the_pipeli
     found = wait_for("the run's end", ended, timeout_s=RUN_TIMEOUT_S)
     assert (found["lastRun"]["state"], found.get("lastError")) == ("Succeeded", None)
     assert found["events"] > 1000
-    assert found["rows"]["rollup"] > 100
+    assert found["rows"]["usage"] > 100
     assert (found["missing"], found["holes"]) == (sum(truth.missing.values()), sum(truth.holes.values()))
     assert found["complete"] == "False"
     assert audited.await_condition("auditpipeline", NAME, "Ready", "True")["reason"] == "RunSucceeded"

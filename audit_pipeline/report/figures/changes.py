@@ -11,7 +11,7 @@ NAMES_MAX = 20
 _TOTALS = """
 SELECT coalesce(sum(requests), 0)::BIGINT AS requests, coalesce(sum(errors), 0)::BIGINT AS errors,
   coalesce(sum(request_bytes), 0)::BIGINT AS in_bytes, coalesce(sum(response_bytes), 0)::BIGINT AS out_bytes
-FROM traffic_by_grain
+FROM traffic
 WHERE event_date BETWEEN $from_day AND $to_day AND epoch_us(window_start) >= $from_us
   AND epoch_us(window_start) < $to_us AND dimension = 'cluster' AND NOT is_follower
 """
@@ -20,7 +20,7 @@ _NAMES = """
 WITH seen AS (
   SELECT cluster_id, name, sum(requests) AS requests,
     bool_or(epoch_us(window_start) >= $from_us) AS is_in_last, bool_or(epoch_us(window_start) < $from_us) AS is_before
-  FROM traffic_by_grain
+  FROM traffic
   WHERE event_date BETWEEN $before_day AND $to_day AND epoch_us(window_start) >= $before_us
     AND epoch_us(window_start) < $to_us AND (epoch_us(window_start) >= $from_us OR epoch_us(window_start) < $until_us)
     AND dimension = $dimension AND name NOT IN ('(none)', '(unknown)') AND NOT is_follower

@@ -1,4 +1,4 @@
-"""The cost of the days shown, by principal."""
+"""The cost of the days shown, by principal or client ID, and by topic."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,16 +6,16 @@ from typing import Any
 
 from audit_pipeline.report.figures.scope import Scope
 
-PRINCIPALS_MAX = 12
+NAMES_MAX = 12
 
 # Floating-point numbers are added in a fixed order: otherwise the last digits of a sum would differ between queries.
 _COST = """
-SELECT cluster_id, currency, principal,
+SELECT cluster_id, currency, dimension, name,
   {quantities},
   sum(amount ORDER BY amount) AS amount
 FROM cost WHERE event_date BETWEEN $from_day AND $to_day
-GROUP BY cluster_id, currency, principal
-ORDER BY cluster_id, currency, principal IS NULL, amount DESC NULLS LAST, ingress + egress DESC, principal
+GROUP BY cluster_id, currency, dimension, name
+ORDER BY cluster_id, currency, dimension, name IS NULL, amount DESC NULLS LAST, ingress + egress DESC, name
 """.format(
     quantities=",\n  ".join(
         f"sum(if(resource = '{resource}', quantity, 0))::BIGINT AS {column}"
@@ -32,13 +32,13 @@ ORDER BY cluster_id, currency, principal IS NULL, amount DESC NULLS LAST, ingres
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """`principal` is None in the line for unattributed use, and in the line for the `principals` others together.
+    """`name` is None in the line for unattributed use, and in the line for the `names` others together.
 
     Quantities have the units of the table cost: bytes, requests, byte-hours, partition-hours.
     """
 
-    principal: str | None
-    principals: int
+    name: str | None
+    names: int
     ingress: int
     egress: int
     requests: int
@@ -50,9 +50,13 @@ class CostLine:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """The bill of one cluster: the most expensive principals, all others, and unattributed use. Shares add up to 1."""
+    """The bill of one cluster in one dimension: principal, client_id or topic.
+
+    It has the most expensive names, all others, and unattributed use. Shares add up to 1.
+    """
 
     cluster_id: str
+    dimension: str
     currency: str | None
     amount: float | None
     lines: tuple[CostLine, ...]
@@ -62,36 +66,47 @@ class Bill:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
+    """A bill by principal, or by client ID if the cluster has no more than one principal, and a bill by topic."""
+
     bills: tuple[Bill, ...]
 
 
 def cost(scope: Scope) -> Cost:
-    by_bill: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
+    by_cluster: dict[tuple[str, str | None], dict[str, list[dict[str, Any]]]] = {}
     for row in scope.ask(_COST):
-        by_bill.setdefault((row.pop("cluster_id"), row.pop("currency")), []).append(row)
-    return Cost(tuple(_bill(cluster_id, currency, rows) for (cluster_id, currency), rows in by_bill.items()))
+        dimensions = by_cluster.setdefault((row.pop("cluster_id"), row.pop("currency")), {})
+        dimensions.setdefault(row.pop("dimension"), []).append(row)
+    bills = []
+    for (cluster_id, currency), dimensions in by_cluster.items():
+        principals = sum(row["name"] is not None for row in dimensions.get("principal", ()))
+        for dimension in ("principal" if principals > 1 else "client_id", "topic"):
+            if rows := dimensions.get(dimension):
+                bills.append(_bill(cluster_id, dimension, currency, rows))
+    return Cost(tuple(bills))
 
 
-def _bill(cluster_id: str, currency: str | None, rows: Sequence[dict[str, Any]]) -> Bill:
+def _bill(cluster_id: str, dimension: str, currency: str | None, rows: Sequence[dict[str, Any]]) -> Bill:
     known = [row["amount"] for row in rows if row["amount"] is not None]
     amount = sum(known) if known else None
     lines = [
-        CostLine(**row, principals=1, share=row["amount"] / amount if amount and row["amount"] is not None else None)
+        CostLine(**row, names=1, share=row["amount"] / amount if amount and row["amount"] is not None else None)
         for row in rows
     ]
-    named = [line for line in lines if line.principal is not None]
-    unattributed = next((line for line in lines if line.principal is None), None)
-    shown, others = named[:PRINCIPALS_MAX], named[PRINCIPALS_MAX:]
-    return Bill(cluster_id, currency, amount, tuple(shown), _together(others) if others else None, unattributed)
+    named = [line for line in lines if line.name is not None]
+    unattributed = next((line for line in lines if line.name is None), None)
+    shown, others = named[:NAMES_MAX], named[NAMES_MAX:]
+    return Bill(
+        cluster_id, dimension, currency, amount, tuple(shown), _together(others) if others else None, unattributed
+    )
 
 
 def _together(lines: Sequence[CostLine]) -> CostLine:
     added = {
         name: sum(getattr(line, name) for line in lines)
-        for name in ("principals", "ingress", "egress", "requests", "storage", "partitions")
+        for name in ("names", "ingress", "egress", "requests", "storage", "partitions")
     }
     amounts, shares = [line.amount for line in lines], [line.share for line in lines]
-    return replace(lines[0], principal=None, **added, amount=_sum(amounts), share=_sum(shares))
+    return replace(lines[0], name=None, **added, amount=_sum(amounts), share=_sum(shares))
 
 
 def _sum(numbers: Sequence[float | None]) -> float | None:

@@ -14,10 +14,12 @@ APIS = ("Produce", "Fetch")
 APIS_MAX = 3
 
 _BUCKETS = """
-SELECT api, {at} AS at_us, bucket, sum(measured)::BIGINT AS requests
-FROM rollup
-WHERE event_date BETWEEN $from_day AND $to_day AND epoch_us(minute) >= $from_us AND epoch_us(minute) < $to_us
-  AND topic IS NULL AND NOT is_follower AND measured > 0
+SELECT api, {at} AS at_us, entry.key AS bucket, sum(entry.value)::BIGINT AS requests
+FROM (
+  SELECT api, window_start, unnest(map_entries(latency)) AS entry FROM latency_hist
+  WHERE event_date BETWEEN $from_day AND $to_day AND epoch_us(window_start) >= $from_us
+    AND epoch_us(window_start) < $to_us AND topic IS NULL
+)
 GROUP BY ALL ORDER BY api, at_us, bucket
 """
 
@@ -47,7 +49,7 @@ class Latency:
 
 def latency(scope: Scope) -> Latency:
     by_api: dict[str, dict[int, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
-    for row in scope.ask(_BUCKETS.format(at="epoch_us(minute) // $step_us * $step_us")):
+    for row in scope.ask(_BUCKETS.format(at="epoch_us(window_start) // $coarse_step_us * $coarse_step_us")):
         by_api[row["api"]][row["at_us"]][row["bucket"]] = row["requests"]
     wholes = {api: _added(times) for api, times in by_api.items()}
     ranked = sorted(wholes, key=lambda api: (api not in APIS, -sum(wholes[api].values()), api))

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from audit_pipeline.report.figures.scope import Scope
 
 _STEPS = """
-SELECT epoch_us(window_start) // $step_us * $step_us AS at_us, sum(requests)::BIGINT AS requests,
-  sum(errors)::BIGINT AS errors, sum(request_bytes)::BIGINT AS in_bytes, sum(response_bytes)::BIGINT AS out_bytes
+SELECT epoch_us(since) // $step_us * $step_us AS at_us, sum(requests)::BIGINT AS requests,
+  sum(errors)::BIGINT AS errors, sum(in_bytes)::BIGINT AS in_bytes, sum(out_bytes)::BIGINT AS out_bytes
 FROM traffic_by_grain
-WHERE event_date BETWEEN $from_day AND $to_day AND epoch_us(window_start) >= $from_us
-  AND epoch_us(window_start) < $to_us AND dimension = 'cluster' AND NOT is_follower
+WHERE event_date BETWEEN $from_day AND $to_day AND epoch_us(since) >= $from_us AND epoch_us(since) < $to_us
+  AND NOT is_follower
 GROUP BY at_us ORDER BY at_us
 """
 

@@ -8,6 +8,7 @@ from audit_pipeline.report.asking import PublishedTables
 from audit_pipeline.report.figures.changes import Changes, changes
 from audit_pipeline.report.figures.completeness import Completeness, completeness
 from audit_pipeline.report.figures.cost import Cost, cost
+from audit_pipeline.report.figures.failures import Failures, failures
 from audit_pipeline.report.figures.idle import IdleTopics, idle_topics
 from audit_pipeline.report.figures.latency import Latency, latency
 from audit_pipeline.report.figures.made_changes import MadeChanges, made_changes
@@ -17,9 +18,10 @@ from audit_pipeline.report.figures.overall import Overall, overall
 from audit_pipeline.report.figures.scope import Cluster, Scope, scope_of
 from audit_pipeline.report.figures.storms import Storms, storms
 from audit_pipeline.report.figures.traffic import Traffic, traffic
+from audit_pipeline.report.figures.usage import Usage, usage
 from audit_pipeline.report.window import Windows
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class Subjects:
     changes: Changes | None
     made_changes: MadeChanges
     storms: Storms
+    usage: Usage
+    failures: Failures
     traffic: Traffic
     latency: Latency
     objectives: Objectives
@@ -67,6 +71,8 @@ def _subjects(scope: Scope) -> Subjects:
         changes=changes(scope),
         made_changes=made_changes(scope),
         storms=storms(scope),
+        usage=usage(scope),
+        failures=failures(scope),
         traffic=traffic(scope),
         latency=latency(scope),
         objectives=objectives(scope),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit_pipeline.report.asking import PublishedTables
-from audit_pipeline.report.window import DAY_US, MINUTE_US, Span, Windows, windows
+from audit_pipeline.report.window import DAY_US, MINUTE_US, WINDOW_US, Span, Windows, windows
 
 _COVERED = """
 SELECT cluster_id, epoch_us(min(first_ts)) AS from_us, epoch_us(max(last_ts)) + 1 AS to_us,
@@ -17,24 +17,13 @@ _DAYS = """
 SELECT DISTINCT cluster_id, epoch_us(event_date::TIMESTAMP) AS at_us FROM coverage WHERE events > 0
 """
 
-_DIMENSIONS = {
-    "cluster": "''",
-    "principal": "principal",
-    "client_id": "coalesce(client_id, '(none)')",
-    "client_ip": "client_ip",
-    "api": "api",
-    "topic": "topic",
-}
-"""The dimensions of the table traffic that a report uses, as SQL over rollup."""
-
-_OF_MINUTES = """
-SELECT event_date, minute AS window_start, cluster_id, '{dimension}' AS dimension, {name} AS name, is_follower,
-  sum({counted})::BIGINT AS requests, sum({failed})::BIGINT AS errors,
-  sum(if(topic IS NULL, request_bytes, 0))::BIGINT AS request_bytes,
-  sum(if(topic IS NULL, response_bytes, 0))::BIGINT AS response_bytes,
-  sum(if(topic IS NULL, 0, request_bytes))::BIGINT AS produced_bytes,
-  sum(if(topic IS NULL, 0, response_bytes))::BIGINT AS fetched_bytes
-FROM rollup WHERE {rows} GROUP BY ALL
+_BY_MINUTES = """
+SELECT event_date, minute AS since, cluster_id, is_follower, requests, errors, in_bytes, out_bytes FROM minutes
+"""
+_BY_WINDOWS = """
+SELECT event_date, window_start AS since, cluster_id, is_follower, requests, errors, request_bytes AS in_bytes,
+  response_bytes AS out_bytes
+FROM traffic WHERE dimension = 'cluster'
 """
 
 
@@ -56,7 +45,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The view traffic_by_grain has the rows of the table traffic, or such rows of one minute each."""
+    """The view traffic_by_grain has the traffic of clusters, by ten minutes or by one."""
 
     tables: PublishedTables
     clusters: tuple[Cluster, ...]
@@ -65,17 +54,17 @@ class Scope:
     def ask(self, sql: str, span: Span | None = None, **given: Any) -> list[dict[str, Any]]:
         """Run SQL with the limits of the span, by default the span shown.
 
-        These are `$from_us` and `$to_us` (of grains), `$from_day` and `$to_day`.
+        These are `$from_us` and `$to_us` (of windows of ten minutes), `$from_day` and `$to_day`.
         """
         within = span or self.windows.shown
-        grain_us = self.windows.grain_us
         return self.tables.ask(
             sql,
-            from_us=within.from_us - within.from_us % grain_us,
+            from_us=within.from_us - within.from_us % WINDOW_US,
             to_us=within.to_us,
             from_day=within.first_day,
             to_day=within.last_day,
             step_us=self.windows.step_us,
+            coarse_step_us=self.windows.coarse_step_us,
             **given,
         )
 
@@ -89,21 +78,5 @@ def scope_of(tables: PublishedTables, days: int) -> Scope | None:
     if not clusters:
         return None
     found = windows(min(each.from_us for each in clusters), max(each.to_us for each in clusters) - 1, days)
-    source = "SELECT * FROM traffic" if found.grain_us > MINUTE_US else " UNION ALL ".join(_each_dimension())
-    tables.make(f"CREATE VIEW traffic_by_grain AS {source}")
+    tables.make(f"CREATE VIEW traffic_by_grain AS {_BY_WINDOWS if found.grain_us > MINUTE_US else _BY_MINUTES}")
     return Scope(tables, clusters, found)
-
-
-def _each_dimension() -> list[str]:
-    found = []
-    for dimension, name in _DIMENSIONS.items():
-        # A topic's requests count partitions, all others count requests; the columns are the same.
-        is_topic = dimension == "topic"
-        counted, failed = ("requests", "errors") if is_topic else (_of_requests("requests"), _of_requests("errors"))
-        rows = "topic IS NOT NULL" if is_topic else "true"
-        found.append(_OF_MINUTES.format(dimension=dimension, name=name, counted=counted, failed=failed, rows=rows))
-    return found
-
-
-def _of_requests(column: str) -> str:
-    return f"if(topic IS NULL, {column}, 0)"

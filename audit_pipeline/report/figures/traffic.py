@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from audit_pipeline.report.figures.scope import Cluster, Scope
 from audit_pipeline.report.window import SECOND_US, Span
+from audit_pipeline.results.tables import OWN_CLIENTS
 
 CLUSTERS_MAX = 4
 """Number of clusters with a plot; those with most events first."""
@@ -13,22 +14,23 @@ _WITHIN = """event_date BETWEEN $from_day AND $to_day AND epoch_us(window_start)
   AND epoch_us(window_start) < $to_us"""
 
 _POINTS = f"""
-SELECT epoch_us(window_start) // $step_us * $step_us AS at_us, sum(requests)::BIGINT AS requests,
-  sum(errors)::BIGINT AS errors, sum(request_bytes)::BIGINT AS in_bytes, sum(response_bytes)::BIGINT AS out_bytes
+SELECT epoch_us(since) // $step_us * $step_us AS at_us, sum(requests)::BIGINT AS requests,
+  sum(errors)::BIGINT AS errors, sum(in_bytes)::BIGINT AS in_bytes, sum(out_bytes)::BIGINT AS out_bytes
 FROM traffic_by_grain
-WHERE {_WITHIN} AND dimension = 'cluster' AND NOT is_follower AND cluster_id = $cluster_id
+WHERE {_WITHIN.replace("window_start", "since")} AND NOT is_follower AND cluster_id = $cluster_id
 GROUP BY at_us ORDER BY at_us
 """
 
 _FOLLOWERS = f"""
 SELECT coalesce(sum(response_bytes), 0)::BIGINT AS bytes
-FROM traffic_by_grain WHERE {_WITHIN} AND dimension = 'cluster' AND is_follower
+FROM traffic WHERE {_WITHIN} AND dimension = 'cluster' AND is_follower
 """
 
 _RANKED = f"""
 SELECT name, cluster_id, sum(requests)::BIGINT AS requests, sum(errors)::BIGINT AS errors,
   sum({{in_bytes}})::BIGINT AS in_bytes, sum({{out_bytes}})::BIGINT AS out_bytes
-FROM traffic_by_grain WHERE {_WITHIN} AND dimension = $dimension AND NOT is_follower
+FROM traffic WHERE {_WITHIN} AND dimension = $dimension AND NOT is_follower
+  AND NOT (dimension = 'client_id' AND starts_with(name, '{OWN_CLIENTS}'))
 GROUP BY ALL
 """
 
@@ -46,7 +48,7 @@ RANKINGS = {
     "principal": "in_bytes + out_bytes",
     "topic": "in_bytes + out_bytes",
     "client_id": "in_bytes + out_bytes",
-    "client_ip": "in_bytes + out_bytes",
+    "address_group": "in_bytes + out_bytes",
     "api": "requests",
 }
 """Ranked dimensions, and the measure of each."""

@@ -1,4 +1,4 @@
-"""The cost by principal. Pure."""
+"""The cost by principal or client, and by topic. Pure."""
 
 from audit_pipeline.report.figures.cost import Bill, CostLine
 from audit_pipeline.report.figures.report import Subjects
@@ -7,6 +7,12 @@ from audit_pipeline.report.sections.parts import Column, bar, nothing, paragraph
 from audit_pipeline.report.words import about, number_of, percent, size, three_digits
 
 _BYTE_HOURS_OF_A_MONTH = 730
+_CAPTIONS = {"principal": "Cost by principal", "client_id": "Cost by client ID", "topic": "Cost by topic"}
+_UNATTRIBUTED = {
+    "principal": "unattributed: usage without a known principal",
+    "client_id": "unattributed: usage without a known client",
+    "topic": "unattributed: requests, which belong to no topic",
+}
 
 
 def cost_section(found: Subjects) -> Markup:
@@ -36,7 +42,7 @@ def _bill(bill: Bill, *, several: bool) -> Markup:
         (
             [
                 _who(line, bill),
-                bar((line.share or 0.0) / largest, "fill others" if line.principal is None else "fill fill-2"),
+                bar((line.share or 0.0) / largest, "fill others" if line.name is None else "fill fill-2"),
             ],
             "" if line.share is None else percent(line.share),
             "" if line.amount is None else _money(line.amount),
@@ -48,10 +54,13 @@ def _bill(bill: Bill, *, several: bool) -> Markup:
         )
         for line in lines
     ]
+    if bill.dimension == "topic":
+        # The whole amount is that of the bill before.
+        return tag("article", table(_CAPTIONS[bill.dimension], columns, rows))
     whole: Child = nothing("Without prices the table has only quantities: `build --prices FILE` sets prices.")
     if bill.amount is not None and bill.currency is not None:
         whole = paragraph("All together ", tag("strong", f"{bill.amount:,.2f} ", named(bill.currency)), ".")
-    return tag("article", heading, whole, table("Cost by principal", columns, rows))
+    return tag("article", heading, whole, table(_CAPTIONS[bill.dimension], columns, rows))
 
 
 def _money(amount: float) -> str:
@@ -61,7 +70,7 @@ def _money(amount: float) -> str:
 
 def _who(line: CostLine, bill: Bill) -> Child:
     if line is bill.unattributed:
-        return tag("em", "unattributed: usage without a known principal")
-    if line.principal is None:
-        return tag("em", f"{number_of(line.principals, 'other')} together")
-    return named(line.principal)
+        return tag("em", _UNATTRIBUTED[bill.dimension])
+    if line.name is None:
+        return tag("em", f"{number_of(line.names, 'other')} together")
+    return named(line.name)

@@ -1,4 +1,4 @@
-"""The three answers that the page opens with. Pure."""
+"""The answers that the page opens with. Pure."""
 
 from collections.abc import Sequence
 

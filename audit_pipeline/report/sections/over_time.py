@@ -72,7 +72,7 @@ def _traffic_plots(cluster: ClusterTraffic, found: Subjects) -> Markup:
 
 
 def _latency_plot(api: ApiLatency, found: Subjects) -> Markup:
-    step_us = found.windows.step_us
+    step_us = found.windows.coarse_step_us
     at = {point.at_us: point for point in api.points}
     times = range(min(at), max(at) + step_us, step_us)
     p50 = [(time, float(at[time].p50_us) if time in at else None) for time in times]

@@ -10,7 +10,7 @@ _TITLES = {
     "principal": ("Principals", "By bytes of requests and responses"),
     "topic": ("Topics", "By bytes of record batches, produced and fetched"),
     "client_id": ("Clients", "Client ids, by bytes of requests and responses"),
-    "client_ip": ("Addresses", "By bytes of requests and responses"),
+    "address_group": ("Networks", "Of addresses, by bytes of requests and responses"),
     "api": ("APIs", "By requests"),
 }
 
@@ -19,7 +19,7 @@ def rankings_section(found: Subjects) -> Markup:
     made = [_ranking(ranking, len(found.clusters)) for ranking in found.traffic.rankings]
     return section(
         "top",
-        "Principals, topics, clients and addresses with the most traffic",
+        "Principals, topics, clients and networks with the most traffic",
         tag("div", made, class_="charts rankings"),
     )
 

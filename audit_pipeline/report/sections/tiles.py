@@ -43,7 +43,7 @@ def _moved(found: Subjects) -> Iterator[Tile]:
     yield Tile("In", size(whole.in_bytes), "traffic", [step.in_bytes for step in steps])
     yield Tile("Out", size(whole.out_bytes), "traffic", [step.out_bytes for step in steps])
     share = f"{percent(whole.errors / whole.requests)} of requests" if whole.requests else None
-    yield Tile("Errors", about(whole.errors), "top", [step.errors for step in steps], share)
+    yield Tile("Errors", about(whole.errors), "failures", [step.errors for step in steps], share)
 
 
 def _latency(found: Subjects) -> Iterator[Tile]:

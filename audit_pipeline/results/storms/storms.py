@@ -1,12 +1,13 @@
 """Connection storms: participants, source, limit, and effects on other clients. Pure."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
 from audit_pipeline.results.frames import CLIENT, as_table
-from audit_pipeline.results.histogram import merged, percentiles
+from audit_pipeline.results.histogram import percentiles
 from audit_pipeline.results.storms.storm_bins import LIMIT, sums
 from audit_pipeline.results.storms.storm_requests import BEFORE_MINUTES
 from audit_pipeline.results.tables import BIN_S
@@ -149,7 +150,7 @@ def _others(found: DataFrame, storm_requests: DataFrame) -> DataFrame:
         ~is_source
     )
     key = (*_EPISODE, "phase")
-    phases = percentiles(merged(of_others, key), key, {"p99_us": 99})
+    phases = percentiles(_histograms(of_others, key), key, {"p99_us": 99})
 
     def of(name: str, phase: str) -> Column:
         return F.max(F.when(F.col("phase") == phase, F.col(name)))
@@ -158,6 +159,13 @@ def _others(found: DataFrame, storm_requests: DataFrame) -> DataFrame:
         *(of("requests", phase).alias(f"others_requests_{phase}") for phase in _PHASES),
         *(of("p99_us", phase).alias(f"others_p99_{phase}_us") for phase in _PHASES),
     )
+
+
+def _histograms(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Return the histograms of the rows with this key, as the map `latency`."""
+    buckets = rows.groupBy(*key, "bucket").agg(F.sum("measured").alias("measured"))
+    entries = F.collect_list(F.struct("bucket", "measured"))
+    return buckets.groupBy(*key).agg(F.map_from_entries(entries).alias("latency"))
 
 
 def _span(phase: str, seconds: int, begin: Column, end: Column) -> Column:

@@ -21,7 +21,7 @@ from tests.support.processes.s3_server import S3Server
 pytestmark = pytest.mark.full
 
 HOUR_US = 3_600_000_000
-LEFT = ("rollup/event_date=2024-05-06/20240508T000000-0badcafe-00000.parquet", "_state/20240508T000000-0badcafe.json")
+LEFT = ("usage/event_date=2024-05-06/20240508T000000-0badcafe-00000.parquet", "_state/20240508T000000-0badcafe.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def test_the_second_build_leaves_what_readers_of_the_first_still_need(builds: Tw
 
 
 def test_files_of_a_killed_build_are_kept_for_a_day_and_then_removed(builds: TwoBuilds) -> None:
-    left = {*LEFT, f"{NOTE_PREFIX}20240508T000000-0badcafe-rollup.json"}
+    left = {*LEFT, f"{NOTE_PREFIX}20240508T000000-0badcafe-usage.json"}
     for path in left:
         builds.target.put(path, b"{}")
     began_us = int(datetime(2024, 5, 8, tzinfo=UTC).timestamp()) * 1_000_000

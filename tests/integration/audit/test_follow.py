@@ -23,7 +23,7 @@ from audit_pipeline.jobs.store import write_table
 from audit_pipeline.reading.live import LIVE, LiveManifest, read_live
 from audit_pipeline.reading.published import read_manifest, result_schema
 from audit_pipeline.results.clean import of_days
-from audit_pipeline.results.rollup import rollup
+from audit_pipeline.results.requested.usage import usage
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.sources.landed import LandedSegments
@@ -73,9 +73,9 @@ def live_rows(folder: Path, live: LiveManifest) -> Rows:
 
 
 def added_up(root: Path, files: Iterable[str]) -> Rows:
-    """Rows of the table rollup by key, with the sums of the other columns."""
-    table, schema = result_tables()["rollup"], result_schema("rollup")
-    sums = [field.name for field in table.fields if field.name not in (*table.key, "total_us_max")]
+    """Rows of the table usage by key, with the sums of the other columns."""
+    table, schema = result_tables()["usage"], result_schema("usage")
+    sums = [field.name for field in table.fields if field.name not in (*table.key, "last_moved")]
     rows = dataset.dataset(list(files), schema=schema, format="parquet", filesystem=FolderTarget(root).file_system)
     added = rows.to_table().group_by(list(table.key)).aggregate([(name, "sum") for name in sums])
     return {
@@ -89,14 +89,14 @@ def built_rows(spark: SparkSession, folder: Path) -> Rows:
     build(spark, request, lambda remembered: LandedSegments([segments], remembered, now_us), Progress(monotonic))
     manifest = read_manifest(FolderTarget(results))
     assert manifest is not None
-    return added_up(results, manifest.of("rollup"))
+    return added_up(results, manifest.of("usage"))
 
 
-def rolled_up(spark: SparkSession, folder: Path) -> Rows:
+def computed(spark: SparkSession, folder: Path) -> Rows:
     """Compute what `build` makes of the files, without publishing it."""
     source = LandedSegments([str(folder / "segments")], None, time_ns() // 1000)
-    frame = rollup(of_days(source.events(spark, source.touched), source.touched))
-    written = write_table(frame, "rollup", str(folder / "expected"), "1")
+    frame = usage(of_days(source.events(spark, source.touched), source.touched))
+    written = write_table(frame, "usage", str(folder / "expected"), "1")
     return added_up(folder / "expected", [path for paths in written.files.values() for path in paths])
 
 
@@ -119,7 +119,7 @@ def test_follow_shows_new_events_once_and_late_events_are_counted_and_built(
     live = followed(spark, tmp_path)
     assert (set(live.late.values()), set(live.skewed.values())) == ({0}, {0})
     first = live_rows(tmp_path, live)
-    requests = sum(sums[0] for key, sums in first.items() if key[result_tables()["rollup"].key.index("topic")] is None)
+    requests = sum(sums[0] for key, sums in first.items() if key[result_tables()["usage"].key.index("topic")] is None)
     assert requests == 2 * 30 * (EACH + 1)
 
     forget_last_commits(tmp_path)
@@ -127,13 +127,13 @@ def test_follow_shows_new_events_once_and_late_events_are_counted_and_built(
     late.work(5)
     late.stop()
     live = followed(spark, tmp_path)
-    assert live.late == {"request": 5 * (EACH + 1), "partition": 5 * EACH + 5 * EACH, "rollup": 0}
+    assert live.late == {"request": 5 * (EACH + 1), "partition": 5 * EACH, "rollup": 0}
     assert live_rows(tmp_path, live) == first
     assert followed(spark, tmp_path).late == live.late
 
     built = built_rows(spark, tmp_path)
     assert {key: sums for key, sums in built.items() if first.get(key) != sums}.keys() <= first.keys()
-    requests = sum(sums[0] for key, sums in built.items() if key[result_tables()["rollup"].key.index("topic")] is None)
+    requests = sum(sums[0] for key, sums in built.items() if key[result_tables()["usage"].key.index("topic")] is None)
     assert requests == (2 * 30 + 5) * (EACH + 1)
     with pytest.raises(BadUseError, match="give another --results, or delete that folder"):
         followed(spark, tmp_path, str(tmp_path / "others"))
@@ -156,5 +156,5 @@ def test_the_topic_is_followed_as_the_files_are(spark: SparkSession, tmp_path: P
         assert main(["follow", "--source", source, "--results", str(tmp_path / "results")], Event()) == 0
     live = read_live(FolderTarget(tmp_path / "results" / LIVE))
     assert live is not None
-    assert live_rows(tmp_path, live) == rolled_up(spark, tmp_path)
+    assert live_rows(tmp_path, live) == computed(spark, tmp_path)
     assert set(live.late.values()) == {0}

@@ -107,4 +107,4 @@ def test_results_from_the_topic_are_those_from_the_files(
     found = facts_of(spark, source, tmp_path / "of-topic")
     assert {table: len(rows) for table, rows in found.items()} == {table: len(rows) for table, rows in of_files.items()}
     assert found == of_files
-    assert found["rollup"]
+    assert found["usage"]

@@ -88,9 +88,10 @@ def publish_rows(
 def story(names: Sequence[str] = HOSTILE) -> Rows:
     """Rows of every table; `names` are used for clients, principals and topics beside the usual ones."""
     rows: Rows = {name: [] for name in result_tables()}
+    asked: list[dict[str, Any]] = []
     for number in range(DAYS):
         day = FIRST_DAY + timedelta(days=number)
-        rows["rollup"] += _rollup(day, names)
+        asked += _asked(day, names)
         rows["coverage"] += _coverage(day)
         rows["completeness"] += _completeness(day)
         rows["objectives"] += _objectives(day)
@@ -98,8 +99,9 @@ def story(names: Sequence[str] = HOSTILE) -> Rows:
         rows["topic_days"].append({"event_date": day, "topic": "orders", "produced_bytes": 7, "fetched_bytes": 9})
         rows["inventory_hours"].append({"event_date": day, "hour": _at(day), "topic": "orders", "partitions": 12})
         rows["mirror_buckets"].append({"event_date": day, "topic": "orders", "bucket": _at(day), "records_placed": 5})
+    _add_asked(rows, asked)
+    rows["failures"] = list(_failures(names))
     rows["changes"] = list(_changes(names))
-    rows["traffic"] = list(_traffic(rows["rollup"]))
     rows["latency"].append({"event_date": END.date(), "window_start": _at(END.date()), "api": "Produce", "requests": 9})
     _storms(rows, names)
     rows["idle_topics"] = list(_idle_topics(names))
@@ -114,12 +116,14 @@ def minutes_of_a_demo() -> Rows:
     rows: Rows = {name: [] for name in result_tables()}
     start = datetime(2026, 11, 22, 9, 30, 12, tzinfo=UTC)
     client = {"cluster_id": "demo", "listener": "EXTERNAL", "principal": "User:ANONYMOUS", "client_ip": "127.0.0.2"}
+    asked: list[dict[str, Any]] = []
     for minute in range(3):
         at = (start + timedelta(minutes=minute)).replace(second=0)
         request = {"event_date": at.date(), "minute": at, **client, "client_id": "shop", "api": "Produce"}
-        rows["rollup"].append({**request, "requests": 900, "request_bytes": 81_000})
-        rows["rollup"] += _histogram(request, 2000, 900)
-        rows["rollup"].append({**request, "topic": "orders", "requests": 900, "request_bytes": 60_000, "records": 900})
+        asked.append({**request, "requests": 900, "request_bytes": 81_000})
+        asked += _histogram(request, 2000, 900)
+        asked.append({**request, "topic": "orders", "requests": 900, "request_bytes": 60_000, "records": 900})
+    _add_asked(rows, asked)
     rows["coverage"].append(
         {"event_date": start.date(), "window_start": start.replace(second=0)}
         | {"cluster_id": "demo", "broker_id": 0, "first_ts": start}
@@ -174,13 +178,13 @@ def _changes(names: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _histogram(who: Mapping[str, Any], middle_us: float, requests: int) -> Iterator[dict[str, Any]]:
-    """Rows of a histogram, as at level rollup: rows with a bucket have measured requests only."""
+    """A row for each bucket of a histogram."""
     middle = round(math.log(middle_us) / math.log(1.04))
     for by, part in _HISTOGRAM_SPREAD:
-        yield {**who, "bucket": middle + by, "is_measured": True, "measured": max(1, requests * part // 100)}
+        yield {**who, "bucket": middle + by, "measured": max(1, requests * part // 100)}
 
 
-def _rollup(day: date, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _asked(day: date, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     at = _at(day)
     while at < _at(day, 24) and at < END:
         hour = (at - _at(day)).total_seconds() / 3600
@@ -236,23 +240,99 @@ def _requests_of(at: datetime, client: tuple[Any, ...], load: float, slower: flo
         yield follower | {"api": "Fetch", "is_follower": True, "requests": 1200, "response_bytes": 40_000_000}
 
 
-def _traffic(rollup: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Traffic as the build computes it from rollup, for the dimensions that matter here."""
+def _add_asked(rows: Rows, asked: Sequence[Mapping[str, Any]]) -> None:
+    """Add the tables of requests, as the build makes them of rows by minute: sums, and buckets of histograms."""
+    rows["usage"] = [_usage(row) for row in asked if "bucket" not in row]
+    rows["latency_hist"] = list(_latency_hist(asked))
+    rows["minutes"] = [
+        {**row, "in_bytes": row["in_bytes"], "out_bytes": row["out_bytes"], "minute": each["minute"]}
+        for each in asked
+        if "bucket" not in each and "topic" not in each
+        for row in [_usage(each)]
+    ]
+    for row in rows["minutes"]:
+        for name in set(row) - {field.name for field in result_tables()["minutes"].fields}:
+            del row[name]
+    rows["traffic"] = list(_traffic(asked))
+
+
+def _window(at: datetime) -> datetime:
+    return at.replace(minute=at.minute // 10 * 10)
+
+
+def _usage(row: Mapping[str, Any]) -> dict[str, Any]:
+    renamed = {"request_bytes": "in_bytes", "response_bytes": "out_bytes"}
+    made = {renamed.get(name, name): value for name, value in row.items() if name not in ("minute", "client_ip")}
+    made = {"in_bytes": 0, "out_bytes": 0, **made, "window_start": _window(row["minute"])}
+    made["address_group"] = _network(row.get("client_ip", ""))
+    return made | ({"last_moved": row["minute"]} if "topic" in row else {})
+
+
+def _network(address: str) -> str:
+    return f"{address.rpartition('.')[0]}.0/24" if address else ""
+
+
+def _latency_hist(asked: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in asked:
+        if "topic" in row or row.get("is_follower"):
+            continue
+        who = {name: row.get(name, SHOP) for name in ("event_date", "cluster_id", "api", "principal", "client_id")}
+        who["window_start"] = _window(row["minute"])
+        made = found.setdefault(tuple(who.values()), {**who, "requests": 0, "errors": 0, "latency": {}})
+        if "bucket" in row:
+            made["latency"][row["bucket"]] = made["latency"].get(row["bucket"], 0) + row["measured"]
+        else:
+            made["requests"] += row["requests"]
+            made["errors"] += row.get("errors", 0)
+    for made in found.values():
+        yield {**made, "latency": sorted(made["latency"].items())}
+
+
+def _failures(names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    window = _window(STORM_AT)
+    shop = {
+        "event_date": window.date(),
+        "window_start": window,
+        "principal": "User:checkout",
+        "client_id": "checkout-7",
+    }
+    produce = {**shop, "api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "error_code": 6, "topic": "orders"}
+    yield produce | {"failures": 31}
+    yield produce | {"failures": 9, "window_start": window + timedelta(minutes=20)}
+    yield shop | {"api": "Fetch", "error": "OFFSET_OUT_OF_RANGE", "error_code": 1, "topic": "orders", "failures": 2}
+    yield shop | {"api": "JoinGroup", "error": "hung up", "failures": 1}
+    yield shop | {
+        "api": "JoinGroup",
+        "error": "MEMBER_ID_REQUIRED",
+        "error_code": 79,
+        "is_expected": True,
+        "failures": 77,
+    }
+    for name in names:
+        yield (
+            shop
+            | {"api": "Produce", "error": "MESSAGE_TOO_LARGE", "error_code": 10, "failures": 1}
+            | {
+                "client_id": name,
+                "topic": name,
+            }
+        )
+
+
+def _traffic(asked: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Traffic as the build computes it, for the dimensions that matter here."""
     found: dict[tuple[Any, ...], dict[str, int]] = {}
-    for row in rollup:
-        if row.get("bucket") is not None:
+    for row in asked:
+        if "bucket" in row:
             continue
         topic = row.get("topic")
         names = {"cluster": "", "principal": row["principal"], "client_id": row["client_id"], "api": row["api"]}
-        names |= (
-            {"client_ip": row.get("client_ip", ""), "topic": topic}
-            if topic
-            else {"client_ip": row.get("client_ip", "")}
-        )
+        names |= {"address_group": _network(row.get("client_ip", "")), **({"topic": topic} if topic else {})}
         for dimension, name in names.items():
             key = (
                 row["event_date"],
-                row["minute"],
+                _window(row["minute"]),
                 row.get("cluster_id", SHOP),
                 dimension,
                 name,
@@ -425,8 +505,11 @@ def _cost(day: date, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     ]
     whole = sum(amount for *_, amount in amounts)
     for principal, resource, quantity, amount in amounts:
-        row = {"event_date": day, "principal": principal, "resource": resource, "quantity": quantity, "amount": amount}
-        yield row | {"share": amount / whole, "currency": "EUR"}
+        row = {"event_date": day, "resource": resource, "quantity": quantity, "amount": amount}
+        row |= {"share": amount / whole, "currency": "EUR"}
+        yield row | {"dimension": "principal", "name": principal}
+        yield row | {"dimension": "client_id", "name": principal and principal.removeprefix("User:")}
+        yield row | {"dimension": "topic", "name": "orders" if resource != "requests" else None}
 
 
 def _idle_topics(names: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Frames of a few rows, with days and times as texts; columns that a row leaves out have an empty value."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -38,23 +38,8 @@ def results(spark: SparkSession, table: str, *rows: Sequence[Any]) -> DataFrame:
 
 
 def facts(spark: SparkSession, table: str, *rows: Mapping[str, Any]) -> DataFrame:
-    """Rows of a table of results, in which a test sets only the columns that it is about.
-
-    A row of `rollup` may have `latency`, a histogram by bucket: it becomes a row for each bucket, beside the row for
-    its sums.
-    """
-    return _filled(spark, result_schema(table), [part for row in rows for part in _parts(row)])
-
-
-def _parts(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    if "latency" not in row:
-        yield row
-        return
-    sums = {name: value for name, value in row.items() if name != "latency"}
-    yield {"is_measured": True, **sums}
-    added_up = {"requests": 0, "errors": 0, "request_bytes": 0, "response_bytes": 0, "records": 0}
-    for bucket, measured in row["latency"].items():
-        yield {"is_measured": True, **sums, **added_up, "bucket": bucket, "measured": measured}
+    """Rows of a table of results, in which a test sets only the columns that it is about."""
+    return _filled(spark, result_schema(table), rows)
 
 
 def events(spark: SparkSession, table: str, *rows: Mapping[str, Any]) -> DataFrame:

@@ -34,13 +34,23 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         {**STORM, "client_ip": "10.0.0.2", "principal": "User:b", "accepted": 10, "limited": 0, "refused": 80},
         {**STORM, "started": STARTED - timedelta(hours=1), "client_ip": "10.0.0.3", "accepted": 999},
     ],
-    "rollup": [
-        {**PRODUCED, "minute": STARTED, "bucket": 10, "measured": 90},
-        {**PRODUCED, "minute": STARTED, "bucket": 100, "measured": 9},
-        {**PRODUCED, "minute": STARTED + timedelta(minutes=59), "bucket": 200, "measured": 1},
-        {**PRODUCED, "minute": STARTED, "bucket": None, "measured": 0},
-        {**PRODUCED, "minute": STARTED, "bucket": 900, "measured": 1000, "topic": "a"},
-        {**PRODUCED, "minute": STARTED, "bucket": 900, "measured": 1000, "api": "Fetch"},
+    "usage": [
+        {**PRODUCED, "client_id": "shop", "window_start": STARTED + timedelta(minutes=minutes), "topic": topic,
+         "is_follower": is_follower, "in_bytes": 5, "out_bytes": 0, "records": 1}
+        for minutes, topic, is_follower in ((0, "a", False), (50, "a", False), (60, "a", False), (0, None, False),
+                                            (0, "a", True))
+    ],
+    "failures": [
+        {**PRODUCED, "error": error, "window_start": STARTED, "is_expected": error == "STEP", "failures": 2}
+        for error in ("BROKEN", "BROKEN", "STEP")
+    ],
+    "latency_hist": [
+        {**PRODUCED, "window_start": STARTED, "latency": [(10, 50), (100, 9)]},
+        {**PRODUCED, "window_start": STARTED, "principal": "User:b", "latency": [(10, 40)]},
+        {**PRODUCED, "window_start": STARTED + timedelta(minutes=50), "latency": [(200, 1)]},
+        {**PRODUCED, "window_start": STARTED, "latency": []},
+        {**PRODUCED, "window_start": STARTED, "latency": [(900, 1000)], "topic": "a"},
+        {**PRODUCED, "window_start": STARTED, "latency": [(900, 1000)], "api": "Fetch"},
     ],
 }  # fmt: skip
 
@@ -64,12 +74,17 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnec
 
 
 def test_the_questions_are_answered(published: duckdb.DuckDBPyConnection) -> None:
-    idle, storm, latency = (published.sql(sql).to_arrow_table().to_pylist() for sql in EXAMPLES.values())
+    idle, storm, moved, broken, latency = (published.sql(sql).to_arrow_table().to_pylist() for sql in EXAMPLES.values())
     assert [row["topic"] for row in idle] == ["b", "a"]
     assert [(row["client_ip"], row["attempts"], row["held_accepted"]) for row in storm] == [
         ("10.0.0.2", 90, 40),
         ("10.0.0.1", 80, 40),
     ]
+    assert [(row["client_id"], row["topic"], row["hour"].hour, row["produced_bytes"]) for row in moved] == [
+        ("shop", "a", 10, 10),
+        ("shop", "a", 11, 5),
+    ]
+    assert [(row["error"], row["failures"]) for row in broken] == [("BROKEN", 4)]
     assert latency == [{"cluster_id": "c1", "client_id": None, "hour": STARTED, "p99_us": round(1.04**100)}]
 
 
@@ -94,7 +109,7 @@ def test_the_questions_are_answered_where_nothing_was_found(tmp_path: Path) -> N
     publish(open_target(str(folder)), Manifest("2", 0, {}))
     asked = duckdb.connect()
     asked.execute(SETUP.replace("RESULTS/", str(folder).replace("'", "''") + "/"))
-    assert [asked.sql(sql).to_arrow_table().num_rows for sql in EXAMPLES.values()] == [0, 0, 0]
+    assert [asked.sql(sql).to_arrow_table().num_rows for sql in EXAMPLES.values()] == [0] * len(EXAMPLES)
 
 
 def test_each_table_has_its_place_on_the_page() -> None:

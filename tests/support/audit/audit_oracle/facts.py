@@ -12,75 +12,139 @@ MACROS: Final = """
     CREATE MACRO hour_of(us) AS begin_of(us, 3600000000);
     CREATE MACRO bin_of(us) AS begin_of(us, 1000000);
     CREATE MACRO latency_bucket(us) AS (CASE WHEN us <= 1 THEN 0 ELSE ceil(ln(us) / ln(1.04)) END)::SMALLINT;
+    CREATE MACRO hextets(part) AS list_filter(string_split(part, ':'), lambda h: h <> '');
+    CREATE MACRO hextets_of(ip) AS CASE WHEN contains(ip, '::')
+        THEN list_concat(
+            hextets(split_part(ip, '::', 1)),
+            list_resize(
+                []::VARCHAR[],
+                8 - len(hextets(split_part(ip, '::', 1))) - len(hextets(split_part(ip, '::', 2))),
+                '0'
+            ),
+            hextets(split_part(ip, '::', 2)))
+        ELSE hextets(ip) END;
+    CREATE MACRO address_group(ip) AS CASE
+        WHEN contains(ip, '.') THEN array_to_string(list_slice(string_split(ip, '.'), 1, 3), '.') || '.0/24'
+        WHEN contains(ip, ':') THEN array_to_string(list_slice(hextets_of(ip), 1, 4), ':') || '::/64'
+        ELSE ip END;
     CREATE MACRO software(name, version) AS nullif(concat_ws(' ', name, version), '');
 """
 
 _CLIENT: Final = "listener, principal, client_id, client_ip, software_name, software_version"
-_KEY: Final = f"minute, cluster_id, {_CLIENT}, api, topic, is_follower, bucket, is_measured"
+_OF_REQUEST: Final = f"{_CLIENT}, replica_id, service_us"
+_USER: Final = "cluster_id, listener, principal, client_id, address_group, software_name, software_version"
+_USAGE_KEY: Final = f"window_start, {_USER}, api, topic, is_follower, error_code, ending"
+_SERVICE_US: Final = "CASE api WHEN 'Fetch' THEN total_us - wait_us ELSE total_us END"
+
+# Rows of version 1.0 do not tell their requests.
+PARTITIONS: Final = f"""
+    WITH asked AS (SELECT cluster_id, broker_id, boot_id, seq, {_CLIENT}, replica_id, {_SERVICE_US} AS service_us
+        FROM request)
+    SELECT ts, cluster_id, api_key, topic, bytes, records, error_code, {_OF_REQUEST}
+    FROM "partition" WHERE listener IS NOT NULL
+    UNION ALL
+    SELECT p.ts, p.cluster_id, p.api_key, p.topic, p.bytes, p.records, p.error_code, r.listener, r.principal,
+        r.client_id, r.client_ip, r.software_name, r.software_version, r.replica_id, r.service_us
+    FROM (FROM "partition" WHERE listener IS NULL) p LEFT JOIN asked r USING (cluster_id, broker_id, boot_id, seq)
+"""
 
 # The order of columns is the same in each part.
-ROLLUP: Final = f"""
+USAGE: Final = f"""
     WITH
     asked AS (
-        SELECT minute_of(ts) AS minute, cluster_id, {_CLIENT}, api, NULL AS topic,
-            replica_id IS NOT NULL AS is_follower,
-            CASE WHEN coalesce(error_code, 0) = 0 AND ending = 'answered'
-                THEN latency_bucket(CASE api WHEN 'Fetch' THEN total_us - wait_us ELSE total_us END) END AS bucket,
-            true AS is_measured,
-            1 AS requests, (coalesce(error_code, 0) <> 0 OR ending <> 'answered')::BIGINT AS errors,
-            request_bytes, response_bytes,
-            0 AS records, total_us AS total_us_sum, total_us AS total_us_max
+        SELECT window_of(ts) AS window_start, ts, cluster_id, listener, principal, client_id, client_ip, software_name,
+            software_version, api, NULL AS topic, replica_id IS NOT NULL AS is_follower, error_code, ending,
+            1 AS requests, (error_code IS DISTINCT FROM 0 AND error_code IS NOT NULL OR ending <> 'answered')::BIGINT
+                AS errors,
+            request_bytes AS in_bytes, response_bytes AS out_bytes, NULL::BIGINT AS records
         FROM request
     ),
     touched AS (
-        SELECT minute_of(p.ts) AS minute, p.cluster_id,
-            coalesce(r.listener, '(unknown)') AS listener, coalesce(r.principal, '(unknown)') AS principal, r.client_id,
-            coalesce(r.client_ip, '(unknown)') AS client_ip, r.software_name, r.software_version,
-            CASE p.api_key WHEN 0 THEN 'Produce' ELSE 'Fetch' END AS api, p.topic,
-            r.replica_id IS NOT NULL AS is_follower,
-            CASE WHEN p.error_code = 0 AND r.seq IS NOT NULL
-                THEN latency_bucket(CASE p.api_key WHEN 1 THEN r.total_us - r.wait_us ELSE r.total_us END)
-                END AS bucket,
-            r.seq IS NOT NULL AS is_measured,
-            1 AS requests, (p.error_code <> 0)::BIGINT AS errors,
-            CASE p.api_key WHEN 0 THEN p.bytes ELSE 0 END AS request_bytes,
-            CASE p.api_key WHEN 1 THEN p.bytes ELSE 0 END AS response_bytes,
-            CASE p.api_key WHEN 0 THEN coalesce(p.records, 0) ELSE 0 END AS records,
-            0 AS total_us_sum, 0 AS total_us_max
-        FROM "partition" p LEFT JOIN request r USING (cluster_id, broker_id, boot_id, seq)
-    ),
-    one_by_one AS (
-        SELECT *, (bucket IS NOT NULL)::BIGINT AS measured FROM (FROM asked UNION ALL FROM touched)
+        SELECT window_of(ts), ts, cluster_id, coalesce(listener, '(unknown)'), coalesce(principal, '(unknown)'),
+            client_id, coalesce(client_ip, '(unknown)'), software_name, software_version,
+            CASE api_key WHEN 0 THEN 'Produce' ELSE 'Fetch' END, topic, replica_id IS NOT NULL, error_code, NULL, 1,
+            (error_code <> 0)::BIGINT, CASE api_key WHEN 0 THEN bytes ELSE 0 END,
+            CASE api_key WHEN 1 THEN bytes ELSE 0 END, records
+        FROM partitions
     ),
     added_up AS (
-        SELECT minute_of(ts) AS minute, cluster_id, {_CLIENT}, api, topic, false AS is_follower,
-            NULL AS bucket, topic IS NULL AND api <> 'Fetch' AS is_measured,
-            requests, errors, request_bytes, response_bytes, records, total_us_sum, total_us_max, 0 AS measured
+        SELECT window_of(ts), ts, cluster_id, {_CLIENT}, api, topic, false, NULL, NULL, requests, errors,
+            request_bytes, response_bytes, CASE WHEN topic IS NOT NULL AND api = 'Produce' THEN records END
         FROM level_rollup
     ),
+    everything AS (
+        SELECT *, address_group(client_ip) AS address_group
+        FROM (FROM asked UNION ALL FROM touched UNION ALL FROM added_up)
+    )
+    SELECT day_of(window_start) AS event_date, {_USAGE_KEY}, sum(requests) AS requests, sum(errors) AS errors,
+        sum(in_bytes) AS in_bytes, sum(out_bytes) AS out_bytes, sum(records) AS records,
+        max(ts) FILTER (topic IS NOT NULL AND in_bytes + out_bytes > 0) AS last_moved
+    FROM everything GROUP BY {_USAGE_KEY}
+"""
+
+LATENCY_HIST: Final = f"""
+    WITH
+    asked AS (
+        SELECT window_of(ts) AS window_start, cluster_id, api, principal, client_id, NULL AS topic, 1 AS requests,
+            (coalesce(error_code, 0) <> 0 OR ending <> 'answered')::BIGINT AS errors,
+            CASE WHEN coalesce(error_code, 0) = 0 AND ending = 'answered' THEN latency_bucket({_SERVICE_US}) END
+                AS bucket,
+            1 AS measured
+        FROM request WHERE replica_id IS NULL
+    ),
+    touched AS (
+        SELECT window_of(ts), cluster_id, CASE api_key WHEN 0 THEN 'Produce' ELSE 'Fetch' END, principal, NULL, topic,
+            1, (error_code <> 0)::BIGINT, CASE error_code WHEN 0 THEN latency_bucket(service_us) END, 1
+        FROM partitions WHERE listener IS NOT NULL AND replica_id IS NULL
+    ),
+    added_up AS (
+        SELECT window_of(ts), cluster_id, api, principal, client_id, topic, requests, errors, NULL, 0
+        FROM level_rollup WHERE topic IS NULL AND api <> 'Fetch'
+    ),
     added_up_latency AS (
-        SELECT minute, cluster_id, {_CLIENT}, api, topic, is_follower,
-            entry.key AS bucket, true AS is_measured, 0, 0, 0, 0, 0, 0, 0, entry.value AS measured
+        SELECT window_start, cluster_id, api, principal, client_id, topic, 0, 0, entry.key, entry.value
         FROM (
-            SELECT minute_of(ts) AS minute, cluster_id, {_CLIENT}, api, topic, false AS is_follower,
-                unnest(map_entries(latency)) AS entry
+            SELECT window_of(ts) AS window_start, *, unnest(map_entries(latency)) AS entry
             FROM level_rollup WHERE topic IS NULL AND api <> 'Fetch'
         )
+    ),
+    buckets AS (
+        SELECT window_start, cluster_id, api, principal, client_id, topic, bucket, sum(requests) AS requests,
+            sum(errors) AS errors, sum(measured)::BIGINT AS measured
+        FROM (FROM asked UNION ALL FROM touched UNION ALL FROM added_up UNION ALL FROM added_up_latency)
+        GROUP BY window_start, cluster_id, api, principal, client_id, topic, bucket
     )
-    SELECT day_of(minute) AS event_date, {_KEY}, sum(requests) AS requests, sum(errors) AS errors,
-        sum(request_bytes) AS request_bytes, sum(response_bytes) AS response_bytes, sum(records) AS records,
-        sum(total_us_sum) AS total_us_sum, max(total_us_max) AS total_us_max, sum(measured)::BIGINT AS measured
-    FROM (FROM one_by_one UNION ALL FROM added_up UNION ALL FROM added_up_latency)
-    GROUP BY {_KEY}
+    SELECT day_of(window_start) AS event_date, window_start, cluster_id, api, principal, client_id, topic,
+        sum(requests) AS requests, sum(errors) AS errors,
+        map_from_entries(coalesce(
+            list({{'k': bucket::SMALLINT, 'v': measured}} ORDER BY bucket) FILTER (bucket IS NOT NULL AND measured > 0),
+            []
+        )) AS latency
+    FROM buckets GROUP BY window_start, cluster_id, api, principal, client_id, topic HAVING sum(requests) > 0
+"""
+
+MINUTES: Final = """
+    SELECT day_of(minute) AS event_date, minute, cluster_id, api, is_follower, sum(requests) AS requests,
+        sum(errors) AS errors, sum(in_bytes) AS in_bytes, sum(out_bytes) AS out_bytes
+    FROM (
+        SELECT minute_of(ts) AS minute, cluster_id, api, replica_id IS NOT NULL AS is_follower, 1 AS requests,
+            (coalesce(error_code, 0) <> 0 OR ending <> 'answered')::BIGINT AS errors,
+            request_bytes AS in_bytes, response_bytes AS out_bytes
+        FROM request
+        UNION ALL
+        SELECT minute_of(ts), cluster_id, api, false, requests, errors, request_bytes, response_bytes
+        FROM level_rollup WHERE topic IS NULL
+    )
+    GROUP BY minute, cluster_id, api, is_follower
 """
 
 TOPIC_DAYS: Final = """
     SELECT event_date, cluster_id, topic,
-        max(minute) FILTER (api = 'Produce' AND request_bytes > 0) AS last_produced,
-        max(minute) FILTER (api = 'Fetch' AND response_bytes > 0) AS last_fetched,
-        coalesce(sum(request_bytes) FILTER (api = 'Produce'), 0) AS produced_bytes,
-        coalesce(sum(response_bytes) FILTER (api = 'Fetch'), 0) AS fetched_bytes
-    FROM rollup WHERE topic IS NOT NULL AND NOT is_follower
+        max(last_moved) FILTER (api = 'Produce' AND in_bytes > 0) AS last_produced,
+        max(last_moved) FILTER (api = 'Fetch' AND out_bytes > 0) AS last_fetched,
+        coalesce(sum(in_bytes) FILTER (api = 'Produce'), 0) AS produced_bytes,
+        coalesce(sum(out_bytes) FILTER (api = 'Fetch'), 0) AS fetched_bytes
+    FROM usage WHERE topic IS NOT NULL AND NOT is_follower
     GROUP BY event_date, cluster_id, topic
 """
 
@@ -113,6 +177,25 @@ INVENTORY_HOURS: Final = """
     SELECT day_of(hour) AS event_date, hour, cluster_id, topic,
         count(*) AS partitions, sum(bytes) AS replica_bytes, sum(leader_bytes) AS leader_bytes
     FROM partitions GROUP BY hour, cluster_id, topic
+"""
+
+REPLICAS: Final = """
+    WITH
+    dated AS (
+        SELECT day_of(ts) AS event_date, * FROM inventory
+        QUALIFY boot_id = max(boot_id) OVER (PARTITION BY day_of(ts), cluster_id, broker_id)
+    ),
+    last_told AS (
+        SELECT * FROM dated
+        QUALIFY row_number() OVER (
+            PARTITION BY event_date, cluster_id, broker_id, topic, "partition" ORDER BY seq DESC
+        ) = 1
+    ),
+    fresh AS (
+        SELECT * FROM last_told QUALIFY ts >= max(ts) OVER (PARTITION BY event_date, cluster_id) - 7200000000
+    )
+    SELECT event_date, cluster_id, broker_id, topic, "partition", ts AS told, bytes
+    FROM fresh WHERE is_deleted IS NOT TRUE
 """
 
 _ATTEMPTS: Final = """
@@ -285,9 +368,13 @@ CHANGES: Final = f"""
 """
 
 FACTS: Final = {
-    "rollup": ROLLUP,
+    "partitions": PARTITIONS,
+    "usage": USAGE,
+    "latency_hist": LATENCY_HIST,
+    "minutes": MINUTES,
     "topic_days": TOPIC_DAYS,
     "inventory_hours": INVENTORY_HOURS,
+    "replicas": REPLICAS,
     "storm_bins": STORM_BINS,
     "storm_requests": STORM_REQUESTS,
     "mirror_buckets": MIRROR_BUCKETS,
@@ -295,4 +382,4 @@ FACTS: Final = {
     "registrations": REGISTRATIONS,
     "changes": CHANGES,
 }
-"""SQL of each fact by name; each may read those before it."""
+"""SQL of each fact by name; each may read those before it. `partitions` is an intermediate step."""

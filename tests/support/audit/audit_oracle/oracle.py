@@ -17,6 +17,7 @@ from audit_pipeline.reading.published import result_schema
 from audit_pipeline.results.settings import RESOURCES, Settings
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.spool.tables import arrow_schema
+from broker_runtime.errors import ErrorCode
 from tests.support.audit.audit_oracle.facts import FACTS, MACROS
 from tests.support.audit.audit_oracle.files import File, deleted, looked_through
 from tests.support.audit.audit_oracle.results import RESULTS
@@ -31,6 +32,15 @@ _SQL_TYPES = {
     pa.string(): "VARCHAR",
     pa.timestamp("us", tz="UTC"): "BIGINT",
 }
+EXPECTED = (
+    ("JoinGroup", "MEMBER_ID_REQUIRED"),
+    *((api, "REBALANCE_IN_PROGRESS") for api in ("Heartbeat", "JoinGroup", "SyncGroup")),
+    ("ApiVersions", "UNSUPPORTED_VERSION"),
+    *(("Fetch", error) for error in ("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "cancelled")),
+    *((api, "STALE_MEMBER_EPOCH") for api in ("OffsetCommit", "OffsetFetch")),
+    ("PushTelemetry", "UNKNOWN_SUBSCRIPTION_ID"),
+)
+"""Errors by API that are steps of the protocol."""
 _BOOT = [("cluster_id", pa.string()), ("broker_id", pa.int32()), ("boot_id", pa.string())]
 _SEGMENTS = [("low", pa.int64()), ("high", pa.int64())]
 _FILE = pa.schema([("path", pa.string()), ("table", pa.string()), ("name", pa.string())])
@@ -162,7 +172,16 @@ def _add_settings(asked: duckdb.DuckDBPyConnection, settings: Settings) -> None:
         prefix VARCHAR, topics VARCHAR[])""")
     objectives = [tuple(asdict(each).values()) for each in settings.objectives]
     mirrors = [(*tuple(asdict(each).values())[:-1], list(each.topics)) for each in settings.mirrors]
-    for table, given in (("price", rows), ("objective", objectives), ("mirror", mirrors)):
+    asked.execute("CREATE TABLE error_name (error_code SMALLINT, name VARCHAR)")
+    asked.execute("CREATE TABLE expected_error (api VARCHAR, error VARCHAR)")
+    names = [(int(code), code.name) for code in ErrorCode]
+    for table, given in (
+        ("error_name", names),
+        ("expected_error", EXPECTED),
+        ("price", rows),
+        ("objective", objectives),
+        ("mirror", mirrors),
+    ):
         for row in given:
             asked.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", list(row))
 

@@ -10,39 +10,69 @@ TRAFFIC: Final = """
             {'dimension': 'listener', 'name': listener},
             {'dimension': 'principal', 'name': principal},
             {'dimension': 'client_id', 'name': coalesce(client_id, '(none)')},
-            {'dimension': 'client_ip', 'name': client_ip},
+            {'dimension': 'address_group', 'name': address_group},
             {'dimension': 'software', 'name': coalesce(software(software_name, software_version), '(none)')},
             {'dimension': 'api', 'name': api}
         ], recursive := true)
-        FROM rollup
+        FROM usage
     )
-    SELECT event_date, window_of(minute) AS window_start, cluster_id, dimension, name, is_follower,
+    SELECT event_date, window_start, cluster_id, dimension, name, is_follower,
         coalesce(sum(requests) FILTER (topic IS NULL), 0) AS requests,
         coalesce(sum(errors) FILTER (topic IS NULL), 0) AS errors,
-        coalesce(sum(request_bytes) FILTER (topic IS NULL), 0) AS request_bytes,
-        coalesce(sum(response_bytes) FILTER (topic IS NULL), 0) AS response_bytes,
-        coalesce(sum(request_bytes) FILTER (topic IS NOT NULL), 0) AS produced_bytes,
-        coalesce(sum(response_bytes) FILTER (topic IS NOT NULL), 0) AS fetched_bytes,
-        sum(records) AS records
-    FROM dimensions GROUP BY ALL
+        coalesce(sum(in_bytes) FILTER (topic IS NULL), 0) AS request_bytes,
+        coalesce(sum(out_bytes) FILTER (topic IS NULL), 0) AS response_bytes,
+        coalesce(sum(in_bytes) FILTER (topic IS NOT NULL), 0) AS produced_bytes,
+        coalesce(sum(out_bytes) FILTER (topic IS NOT NULL), 0) AS fetched_bytes,
+        coalesce(sum(records) FILTER (topic IS NOT NULL AND api = 'Produce'), 0) AS records
+    FROM dimensions GROUP BY event_date, window_start, cluster_id, dimension, name, is_follower
     UNION ALL
-    SELECT event_date, window_of(minute), cluster_id, 'topic', topic, is_follower,
-        sum(requests), sum(errors), 0, 0, sum(request_bytes), sum(response_bytes), sum(records)
-    FROM rollup WHERE topic IS NOT NULL GROUP BY ALL
+    SELECT event_date, window_start, cluster_id, 'topic', topic, is_follower,
+        sum(requests), sum(errors), 0, 0, sum(in_bytes), sum(out_bytes),
+        coalesce(sum(records) FILTER (api = 'Produce'), 0)
+    FROM usage WHERE topic IS NOT NULL GROUP BY event_date, window_start, cluster_id, topic, is_follower
+"""
+
+# Of each error of a client, rows of requests count only without rows of topics.
+FAILURES: Final = """
+    WITH
+    failed AS (
+        SELECT event_date, window_start, cluster_id, api, principal, client_id, is_follower, topic,
+            nullif(error_code, 0) AS error_code,
+            CASE WHEN error_code <> 0 THEN coalesce(n.name, 'error ' || error_code)
+                WHEN ending <> 'answered' THEN ending ELSE '(unknown)' END AS error,
+            errors
+        FROM usage u LEFT JOIN error_name n USING (error_code) WHERE errors > 0
+    ),
+    counted AS (
+        SELECT * FROM failed f
+        WHERE topic IS NOT NULL OR NOT EXISTS (
+            FROM failed t WHERE t.topic IS NOT NULL AND t.window_start = f.window_start AND t.cluster_id = f.cluster_id
+                AND t.api = f.api AND t.error = f.error AND t.principal = f.principal
+                AND t.client_id IS NOT DISTINCT FROM f.client_id AND t.is_follower = f.is_follower
+        )
+    )
+    SELECT event_date, window_start, cluster_id, api, error, error_code, principal, client_id, topic, is_follower,
+        (api, error) IN (SELECT (api, error) FROM expected_error) AS is_expected, sum(errors) AS failures
+    FROM counted GROUP BY ALL
 """
 
 # For each group, the smallest bucket such that it and the smaller ones have at least so many percent of the requests.
 LATENCY: Final = """
     WITH
+    rows_of_all AS (
+        SELECT event_date, window_start, cluster_id, api, principal, client_id, topic,
+            unnest(map_entries(latency)) AS entry
+        FROM latency_hist
+    ),
     chosen AS (
-        SELECT *, 'api' AS dimension, '' AS name FROM rollup WHERE topic IS NULL
-        UNION ALL SELECT *, 'principal', principal FROM rollup WHERE topic IS NULL
-        UNION ALL SELECT *, 'topic', topic FROM rollup WHERE topic IS NOT NULL
+        SELECT *, 'api' AS dimension, '' AS name FROM rows_of_all WHERE topic IS NULL
+        UNION ALL SELECT *, 'principal', principal FROM rows_of_all WHERE topic IS NULL
+        UNION ALL SELECT *, 'topic', topic FROM rows_of_all WHERE topic IS NOT NULL
     ),
     buckets AS (
-        SELECT event_date, window_of(minute) AS window_start, cluster_id, api, dimension, name, bucket,
-            sum(measured) AS requests
-        FROM chosen WHERE NOT is_follower AND bucket IS NOT NULL GROUP BY ALL
+        SELECT event_date, window_start, cluster_id, api, dimension, name, entry.key AS bucket,
+            sum(entry.value) AS requests
+        FROM chosen GROUP BY ALL
     ),
     running AS (
         SELECT *,
@@ -62,13 +92,14 @@ OBJECTIVES: Final = """
     WITH sums AS (
         SELECT r.event_date, r.cluster_id, o.name AS objective, o.target, sum(r.requests) AS requests,
             sum(r.errors) AS errors,
-            coalesce(sum(r.measured) FILTER (r.bucket <= floor(ln(o.latency_ms * 1000) / ln(1.04))), 0) AS in_time
-        FROM rollup r JOIN objective o
+            coalesce(sum(list_sum([
+                e.value FOR e IN map_entries(r.latency) IF e.key <= floor(ln(o.latency_ms * 1000) / ln(1.04))
+            ])), 0) AS in_time
+        FROM latency_hist r JOIN objective o
             ON r.api = o.api
             AND r.topic IS NOT DISTINCT FROM o.topic
             AND (o.cluster_id IS NULL OR r.cluster_id = o.cluster_id)
             AND (o.principal IS NULL OR r.principal = o.principal)
-        WHERE NOT r.is_follower AND r.is_measured
         GROUP BY r.event_date, r.cluster_id, o.name, o.target
     )
     SELECT event_date, cluster_id, objective, requests, least(in_time, requests - errors) AS good,
@@ -79,18 +110,39 @@ OBJECTIVES: Final = """
 
 COST: Final = """
     WITH
+    of_clients AS (
+        SELECT event_date, cluster_id, topic, principal, client_id, sum(in_bytes) AS produced,
+            sum(out_bytes) AS fetched, sum(requests) AS requests
+        FROM usage WHERE NOT is_follower GROUP BY event_date, cluster_id, topic, principal, client_id
+    ),
     causes AS (
-        SELECT event_date, cluster_id, nullif(principal, '(unknown)') AS principal, topic,
-            sum(request_bytes) AS produced, sum(response_bytes) AS fetched, sum(requests) AS requests
-        FROM rollup WHERE NOT is_follower GROUP BY ALL
+        SELECT event_date, cluster_id, topic, 'principal' AS dimension, nullif(principal, '(unknown)') AS name,
+            sum(produced) AS produced, sum(fetched) AS fetched, sum(requests) AS requests
+        FROM of_clients GROUP BY ALL
+        UNION ALL
+        SELECT event_date, cluster_id, topic, 'client_id',
+            CASE WHEN principal <> '(unknown)' THEN coalesce(client_id, '(none)') END AS name,
+            sum(produced), sum(fetched), sum(requests)
+        FROM of_clients GROUP BY ALL
+    ),
+    of_topics AS (
+        SELECT event_date, cluster_id, topic, sum(produced) AS produced, sum(fetched) AS fetched,
+            sum(requests) AS requests
+        FROM of_clients GROUP BY ALL
     ),
     used AS (
-        SELECT event_date, cluster_id, principal, 'ingress' AS resource, sum(produced) AS quantity
+        SELECT event_date, cluster_id, dimension, name, 'ingress' AS resource, sum(produced) AS quantity
             FROM causes WHERE topic IS NOT NULL GROUP BY ALL
-        UNION ALL SELECT event_date, cluster_id, principal, 'egress', sum(fetched)
+        UNION ALL SELECT event_date, cluster_id, dimension, name, 'egress', sum(fetched)
             FROM causes WHERE topic IS NOT NULL GROUP BY ALL
-        UNION ALL SELECT event_date, cluster_id, principal, 'requests', sum(requests)
+        UNION ALL SELECT event_date, cluster_id, dimension, name, 'requests', sum(requests)
             FROM causes WHERE topic IS NULL GROUP BY ALL
+        UNION ALL SELECT event_date, cluster_id, 'topic', topic, 'ingress', produced
+            FROM of_topics WHERE topic IS NOT NULL
+        UNION ALL SELECT event_date, cluster_id, 'topic', topic, 'egress', fetched
+            FROM of_topics WHERE topic IS NOT NULL
+        UNION ALL SELECT event_date, cluster_id, 'topic', NULL, 'requests', requests
+            FROM of_topics WHERE topic IS NULL
     ),
     held AS (
         SELECT event_date, cluster_id, topic, 'storage' AS resource, sum(replica_bytes) AS quantity
@@ -98,44 +150,51 @@ COST: Final = """
         UNION ALL SELECT event_date, cluster_id, topic, 'partitions', sum(partitions) FROM inventory_hours GROUP BY ALL
     ),
     producers AS (
-        SELECT *, sum(produced) OVER (PARTITION BY event_date, cluster_id, topic) AS by_all
+        SELECT *, sum(produced) OVER (PARTITION BY event_date, cluster_id, topic, dimension) AS by_all
         FROM causes WHERE topic IS NOT NULL
     ),
     shared AS (
-        SELECT event_date, cluster_id, p.principal, h.resource,
+        SELECT event_date, cluster_id, p.dimension, p.name, h.resource,
             h.quantity::HUGEINT * p.produced::HUGEINT // p.by_all::HUGEINT AS quantity
         FROM held h JOIN producers p USING (event_date, cluster_id, topic)
-        WHERE p.principal IS NOT NULL AND p.by_all > 0
+        WHERE p.name IS NOT NULL AND p.by_all > 0
+        UNION ALL
+        SELECT event_date, cluster_id, 'topic', topic, resource, quantity FROM held
     ),
     left_over AS (
-        SELECT event_date, cluster_id, NULL AS principal, resource,
+        SELECT event_date, cluster_id, dimension, NULL AS name, resource,
             h.quantity - coalesce(s.quantity, 0) AS quantity
-        FROM (SELECT event_date, cluster_id, resource, sum(quantity) AS quantity FROM held GROUP BY ALL) h
-        LEFT JOIN (SELECT event_date, cluster_id, resource, sum(quantity) AS quantity FROM shared GROUP BY ALL) s
-            USING (event_date, cluster_id, resource)
+        FROM (
+            SELECT event_date, cluster_id, unnest(['principal', 'client_id', 'topic']) AS dimension, resource, quantity
+            FROM (SELECT event_date, cluster_id, resource, sum(quantity) AS quantity FROM held GROUP BY ALL)
+        ) h
+        LEFT JOIN (
+            SELECT event_date, cluster_id, dimension, resource, sum(quantity) AS quantity FROM shared GROUP BY ALL
+        ) s USING (event_date, cluster_id, dimension, resource)
     ),
     quantities AS (
-        SELECT event_date, cluster_id, principal, resource, sum(quantity) AS quantity
+        SELECT event_date, cluster_id, dimension, name, resource, sum(quantity) AS quantity
         FROM (SELECT * FROM used UNION ALL SELECT * FROM shared UNION ALL SELECT * FROM left_over)
         GROUP BY ALL
     ),
     totals AS (
-        SELECT event_date, cluster_id, resource, sum(quantity)::DOUBLE / units * price AS amount
-        FROM quantities JOIN price USING (resource) GROUP BY event_date, cluster_id, resource, units, price
+        SELECT event_date, cluster_id, dimension, resource, sum(quantity)::DOUBLE / units * price AS amount
+        FROM quantities JOIN price USING (resource)
+        GROUP BY event_date, cluster_id, dimension, resource, units, price
     ),
     days AS (
-        SELECT event_date, cluster_id,
+        SELECT event_date, cluster_id, dimension,
             coalesce(max(amount) FILTER (resource = 'ingress'), 0)
             + coalesce(max(amount) FILTER (resource = 'egress'), 0)
             + coalesce(max(amount) FILTER (resource = 'requests'), 0)
             + coalesce(max(amount) FILTER (resource = 'storage'), 0)
             + coalesce(max(amount) FILTER (resource = 'partitions'), 0) AS amount
-        FROM totals GROUP BY event_date, cluster_id
+        FROM totals GROUP BY event_date, cluster_id, dimension
     )
-    SELECT q.event_date, q.cluster_id, q.principal, q.resource, q.quantity,
+    SELECT q.event_date, q.cluster_id, q.dimension, q.name, q.resource, q.quantity,
         q.quantity::DOUBLE / p.units * p.price AS amount,
         CASE WHEN d.amount > 0 THEN q.quantity::DOUBLE / p.units * p.price / d.amount END AS share, p.currency
-    FROM quantities q LEFT JOIN price p USING (resource) LEFT JOIN days d USING (event_date, cluster_id)
+    FROM quantities q LEFT JOIN price p USING (resource) LEFT JOIN days d USING (event_date, cluster_id, dimension)
     WHERE q.quantity <> 0
 """
 
@@ -226,12 +285,13 @@ COMPLETENESS: Final = """
 IDLE_TOPICS: Final = """
     WITH
     newest AS (
-        SELECT *, max(hour) OVER (PARTITION BY cluster_id) AS newest_hour FROM inventory_hours
+        SELECT * FROM replicas
+        QUALIFY event_date = max(event_date) OVER (PARTITION BY cluster_id, broker_id)
+            AND told >= max(told) OVER (PARTITION BY cluster_id) - 7200000000
     ),
     there AS (
-        SELECT * FROM newest
-        WHERE hour = newest_hour OR (newest_hour % 86400000000 = 0 AND hour = newest_hour - 3600000000)
-        QUALIFY row_number() OVER (PARTITION BY cluster_id, topic ORDER BY hour) = 1
+        SELECT cluster_id, topic, count(DISTINCT "partition") AS partitions, sum(bytes) AS replica_bytes
+        FROM newest GROUP BY cluster_id, topic
     ),
     uses AS (
         SELECT cluster_id, topic, max(last_produced) AS last_produced, max(last_fetched) AS last_fetched
@@ -484,6 +544,7 @@ ERROR_BUDGET: Final = """
 
 RESULTS: Final = {
     "traffic": TRAFFIC,
+    "failures": FAILURES,
     "latency": LATENCY,
     "objectives": OBJECTIVES,
     "cost": COST,

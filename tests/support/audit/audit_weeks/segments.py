@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from audit_pipeline.spool.segment import Footer, SegmentFile, folder_of, packed, segment_name
 from audit_pipeline.spool.tables import arrow_schema
-from tests.support.audit.audit_weeks.cast import APIS, ENDINGS, Cast, Rows
+from tests.support.audit.audit_weeks.cast import APIS, ENDINGS, FETCH, Cast, Rows
 from tests.support.audit.audit_weeks.changing import changes
 from tests.support.audit.audit_weeks.connections import ACCEPTED, EVENTS, LIMITED, LIMITS, REASONS
 from tests.support.audit.audit_weeks.other_tables import INTERVAL_US, intervals, is_added_up
@@ -42,7 +42,7 @@ class Content:
     gaps: list[Gap] = field(default_factory=list)
     is_rollup: bool = False
     registered_brokers: str | None = None
-    """None writes files of version 1.0, which lack the column."""
+    """None writes files of version 1.0, which lack the columns of version 1.1."""
     shift_us: Numbers | None = None
     """Error of each request's time, in microseconds."""
 
@@ -78,7 +78,7 @@ def tables_of(content: Content, cast: Cast, first_seq: int) -> tuple[dict[str, p
     seq = {name: last for name, (_, last) in numbers.items()}
     found["request"] = _request({**made.requests, "ts": ts}, cast, seq["request"])
     found["change"] = changes(made.requests, changed, ts, cast, seq["change"])
-    found["partition"] = _partition(made, ts, cast, seq["request"])
+    found["partition"] = _partition(made, ts, cast, seq["request"], is_told=content.registered_brokers is not None)
     found["connection"] = _connection(content.connections, cast, seq["connection"])
     found["inventory"] = _inventory(content.inventory, cast, seq["inventory"], content.registered_brokers)
     if rollup is not None:
@@ -151,7 +151,7 @@ def _request(rows: Rows, cast: Cast, seq: Numbers) -> Columns:
     }
 
 
-def _partition(made: Requests, ts: Numbers, cast: Cast, seq: Numbers) -> Columns:
+def _partition(made: Requests, ts: Numbers, cast: Cast, seq: Numbers, *, is_told: bool) -> Columns:
     rows = made.partitions
     of = rows["request"]
     return {
@@ -167,6 +167,17 @@ def _partition(made: Requests, ts: Numbers, cast: Cast, seq: Numbers) -> Columns
         "base_ts": _known(rows["base_ts"], pa.int64()).cast(_TIME),
         "max_ts": _known(rows["max_ts"], pa.int64()).cast(_TIME),
         "error_code": pa.array(rows["error_code"], pa.int16()),
+        **(_of_request(made, of, cast) if is_told else {}),
+    }
+
+
+def _of_request(made: Requests, of: Numbers, cast: Cast) -> Columns:
+    """Columns of version 1.1, which repeat the request."""
+    rows = {name: values[of] for name, values in made.requests.items()}
+    return {
+        **cast.columns(rows["client"]),
+        "replica_id": _known(rows["replica_id"], pa.int32()),
+        "service_us": pa.array(rows["handler_us"] + np.where(rows["api"] == FETCH, 0, rows["wait_us"])),
     }
 
 

@@ -73,6 +73,8 @@ class Week:
     """Connections in ten seconds of the first storm; 0 for no storms."""
     inventory_hours: int = 1
     spoils: tuple[str, ...] = SPOILS
+    is_mixed: bool = True
+    """Whether the second cluster writes files of version 1.0."""
     first_day: date = date(2026, 11, 9)
 
     @property
@@ -253,7 +255,7 @@ def _segment(
         concatenated(connections),
         inventory(span, np.append(span.first_us + SECOND_US, at_us) if is_first else at_us),
         is_rollup=cluster == 1 and broker == week.brokers - 1 and week.brokers > 1,
-        registered_brokers=",".join(map(str, range(week.brokers))) if cluster == 0 else None,
+        registered_brokers=",".join(map(str, range(week.brokers))) if cluster == 0 or not week.is_mixed else None,
     )
     if spoil == "gap":
         content.gaps.append(Gap((span.first_us + span.last_us) // 2, 37, "queue full"))
@@ -344,7 +346,9 @@ def _count(made: _Made, cluster: int, broker: int, content: Content, spoil: str,
         return
     of = parts["request"]
     kept = possible[of]
-    api, client, is_known = rows["api"][of][kept], rows["client"][of][kept], spoil != "flipped"
+    # Partitions of version 1.1 tell their clients without the requests.
+    is_known = spoil != "flipped" or content.registered_brokers is not None
+    api, client = rows["api"][of][kept], rows["client"][of][kept]
     replicates = (rows["replica_id"][of][kept] >= 0) & (is_known and not content.is_rollup)
     size, topic = parts["bytes"][kept], parts["topic"][kept]
     truth.replicated[name] += int(size[replicates].sum())

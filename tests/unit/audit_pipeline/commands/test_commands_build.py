@@ -104,11 +104,11 @@ def test_a_build_with_a_lost_manifest_or_lost_files_does_not_start_from_scratch(
     source, results = tmp_path / "s", tmp_path / "r"
     source.mkdir()
     publish_rows(results, minutes_of_a_demo())
-    (facts,) = (results / "rollup").rglob("*.parquet")
+    (facts,) = (results / "usage").rglob("*.parquet")
     facts.unlink()
     before = {path: path.read_bytes() for path in results.rglob("*.parquet")}
     assert build("--source", str(source), "--results", str(results)) == BAD_USE
-    assert "missing or empty (1), such as rollup/" in capsys.readouterr().err
+    assert "missing or empty (1), such as usage/" in capsys.readouterr().err
     (results / "_manifest.json").write_bytes(b"")
     assert build("--source", str(source), "--results", str(results)) == BAD_USE
     assert "give `build` another --results" in capsys.readouterr().err

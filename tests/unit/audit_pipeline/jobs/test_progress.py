@@ -66,6 +66,6 @@ def test_simultaneous_batches_are_reported_together_and_empty_ones_are_not_repor
     now_us = 5_000_000
     news.published(5)
     assert [record.getMessage() for record in caplog.records] == [
-        "published 1,200 rows of rollups in 1 batches",
-        "published 12 rows of rollups in 3 batches",
+        "published 1,200 rows of usage in 1 batches",
+        "published 12 rows of usage in 3 batches",
     ]

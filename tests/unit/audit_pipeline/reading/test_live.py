@@ -10,7 +10,7 @@ from audit_pipeline.spool.targets import FolderTarget
 
 
 def batch(name: str, published_us: int = 0, rows: int = 3) -> LiveBatch:
-    return LiveBatch((f"rollup/event_date=2026-11-22/{name}.parquet",), rows, published_us)
+    return LiveBatch((f"usage/event_date=2026-11-22/{name}.parquet",), rows, published_us)
 
 
 def two() -> LiveManifest:
@@ -43,13 +43,13 @@ def test_a_published_live_manifest_reads_back(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path)
     assert read_live(target) is None
     live = two().with_told("request", 0, 5, 0)
-    target.put("rollup/old.parquet", b"")
-    publish_live(target, live, ["rollup/old.parquet"])
+    target.put("usage/old.parquet", b"")
+    publish_live(target, live, ["usage/old.parquet"])
     assert read_live(target) == live
-    assert not (tmp_path / "rollup" / "old.parquet").exists()
+    assert not (tmp_path / "usage" / "old.parquet").exists()
 
 
-@pytest.mark.parametrize("torn", [b"", b'{"format": 1, "sou', b"[]", b'{"format": 1}'])
+@pytest.mark.parametrize("torn", [b"", b'{"format": 2, "sou', b"[]", b'{"format": 2}'])
 def test_a_damaged_live_manifest_is_reported(tmp_path: Path, torn: bytes) -> None:
     target = FolderTarget(tmp_path)
     target.put("_manifest.json", torn)
@@ -59,6 +59,6 @@ def test_a_damaged_live_manifest_is_reported(tmp_path: Path, torn: bytes) -> Non
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path)
-    target.put("_manifest.json", b'{"format": 2}')
-    with pytest.raises(BadUseError, match="have format 2, but this version reads format 1"):
+    target.put("_manifest.json", b'{"format": 1}')
+    with pytest.raises(BadUseError, match="have format 1, but this version reads format 2"):
         read_live(target)

@@ -24,13 +24,13 @@ HOUR_US = 3_600_000_000
 BEGAN_US = int(datetime(2024, 5, 8, tzinfo=UTC).timestamp()) * 1_000_000
 KILLED = "20240508T000000-0badcafe"
 LEFT = (
-    f"rollup/event_date=2024-05-06/{KILLED}-00000.parquet",
+    f"usage/event_date=2024-05-06/{KILLED}-00000.parquet",
     f"_state/{KILLED}.json",
-    f"{NOTE_PREFIX}{KILLED}-rollup.json",
+    f"{NOTE_PREFIX}{KILLED}-usage.json",
 )
-NAMED = "rollup/event_date=2024-05-06/20240506T120000-600dcafe-00000.parquet"
+NAMED = "usage/event_date=2024-05-06/20240506T120000-600dcafe-00000.parquet"
 OTHERS = "report.html"
-SEGMENT = "rollup/arrival_date=2024-05-06/arrival_hour=05/c-1-b-00000001.parquet"
+SEGMENT = "usage/arrival_date=2024-05-06/arrival_hour=05/c-1-b-00000001.parquet"
 
 
 @pytest.mark.parametrize(("hours", "stays"), [(23, True), (25, False)])
@@ -39,7 +39,7 @@ def test_what_a_killed_build_has_put_into_a_store_stays_for_a_day(tmp_path: Path
     for path in (*LEFT, NAMED, OTHERS):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         target.put(path, b"{}")
-    manifest = Manifest("20240506T120000-600dcafe", 0, {"rollup": {"2024-05-06": (NAMED,)}})
+    manifest = Manifest("20240506T120000-600dcafe", 0, {"usage": {"2024-05-06": (NAMED,)}})
     remove_unpublished(target, manifest, BEGAN_US + hours * HOUR_US)
     found = {each.path for each in target.files()}
     assert found == {NAMED, OTHERS, *(LEFT if stays else ())}
@@ -63,7 +63,7 @@ def test_files_that_no_build_has_written_are_never_removed(tmp_path: Path) -> No
         "__manifest.json.7",
         "_report.html.7",
         f"_state/_{KILLED}.json.7",
-        f"_drafts/{KILLED}-rollup/of_day=2024-05-06/part-0",
+        f"_drafts/{KILLED}-usage/of_day=2024-05-06/part-0",
     }
     for path in (*others, *LEFT, *unfinished):
         target.put(path, b"{}")
@@ -77,16 +77,16 @@ def test_a_published_manifest_reads_back(tmp_path: Path) -> None:
     manifest = Manifest(
         "20240506T120000-600dcafe",
         BEGAN_US,
-        {"rollup": {"2024-05-06": (NAMED,)}},
+        {"usage": {"2024-05-06": (NAMED,)}},
         days={"2024-05-06": {"late": 3}},
         pending=("2024-05-07",),
-        superseded={"rollup/old.parquet": BEGAN_US},
+        superseded={"usage/old.parquet": BEGAN_US},
         summary={"events": 5},
     )
     publish(target, manifest)
     assert read_manifest(target) == manifest
-    target.put(MANIFEST, b'{"format": 1}')
-    with pytest.raises(BadUseError, match="format 1, but this version reads format 3: give another folder"):
+    target.put(MANIFEST, b'{"format": 2}')
+    with pytest.raises(BadUseError, match="format 2, but this version reads format 3: give another folder"):
         read_manifest(target)
 
 
@@ -101,28 +101,28 @@ def test_a_manifest_that_is_damaged_is_not_taken_for_none(tmp_path: Path, torn: 
 def test_missing_files_of_the_manifest_are_reported_with_instructions(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path)
     whole = "storms/20240506T120000-600dcafe-00000.parquet"
-    manifest = Manifest("20240506T120000-600dcafe", 0, {"rollup": {"2024-05-06": (NAMED,)}, "storms": {"": (whole,)}})
+    manifest = Manifest("20240506T120000-600dcafe", 0, {"usage": {"2024-05-06": (NAMED,)}, "storms": {"": (whole,)}})
     target.put(NAMED, b"rows")
     with pytest.raises(BadUseError, match=rf"missing or empty \(1\), such as {whole}: run `build` again"):
-        require_files(target, manifest, ["rollup", "storms"])
-    require_files(target, manifest, ["rollup"])
+        require_files(target, manifest, ["usage", "storms"])
+    require_files(target, manifest, ["usage"])
     target.put(NAMED, b"")
     with pytest.raises(
         BadUseError, match=rf"missing or empty \(2\), such as {NAMED}: .* give `build` another --results"
     ):
-        require_files(target, manifest, ["rollup", "storms"])
+        require_files(target, manifest, ["usage", "storms"])
 
 
 def test_unreferenced_files_stay_for_current_readers_and_are_then_deleted(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path)
-    paths = [f"rollup/event_date=2024-05-06/20240506T12000{number}-600dcafe-00000.parquet" for number in range(3)]
+    paths = [f"usage/event_date=2024-05-06/20240506T12000{number}-600dcafe-00000.parquet" for number in range(3)]
     first, second, third = paths
 
     def after(former: Manifest | None, path: str, seconds: int) -> Manifest:
         built_us = BEGAN_US + seconds * 1_000_000
         remove_unpublished(target, former, built_us)
         target.put(path, b"{}")
-        return successor(former, Manifest(path[27:51], built_us, {"rollup": {"2024-05-06": (path,)}}))
+        return successor(former, Manifest(path[27:51], built_us, {"usage": {"2024-05-06": (path,)}}))
 
     two = after(after(None, first, 0), second, 10)
     assert two.superseded == {first: BEGAN_US + 10_000_000}
@@ -143,7 +143,7 @@ def test_files_of_the_manifest_are_collected_once(monkeypatch: pytest.MonkeyPatc
         return of(manifest, table)
 
     monkeypatch.setattr(Manifest, "of", counting)
-    days = {f"2024-05-{day:02}": (f"rollup/event_date=2024-05-{day:02}/one.parquet",) for day in range(1, 31)}
-    former = Manifest("1", 0, {"rollup": days})
-    assert len(successor(former, Manifest("2", 0, {"rollup": {}})).superseded) == 30
+    days = {f"2024-05-{day:02}": (f"usage/event_date=2024-05-{day:02}/one.parquet",) for day in range(1, 31)}
+    former = Manifest("1", 0, {"usage": days})
+    assert len(successor(former, Manifest("2", 0, {"usage": {}})).superseded) == 30
     assert len(gathered) == 2

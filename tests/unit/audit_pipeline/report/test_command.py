@@ -21,7 +21,7 @@ def test_the_answers_are_printed_and_the_page_is_written(tmp_path: Path, capsys:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Is the audit complete? Yes. All 2,700 events of 1 broker are recorded")
     assert lines[2].startswith("Who caused the last storm? storm from 127.0.0.2. On 2026-11-22 09:30:20 UTC, for 20 s,")
-    assert str(out) in lines[3]
+    assert str(out) in lines[5]
     assert out.read_text().startswith("<!doctype html>")
     assert json.loads((tmp_path / "page.json").read_text())["days"] == 3
 
@@ -57,8 +57,8 @@ def test_invalid_arguments_are_reported(
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (None, "names files that are missing or empty (1), such as rollup/event_date=2026-11-22/"),
-        (b"", "names files that are missing or empty (1), such as rollup/event_date=2026-11-22/"),
+        (None, "names files that are missing or empty (1), such as usage/event_date=2026-11-22/"),
+        (b"", "names files that are missing or empty (1), such as usage/event_date=2026-11-22/"),
         (b"PAR1 torn", "of the results is damaged"),
     ],
 )
@@ -66,7 +66,7 @@ def test_a_file_of_the_results_that_is_missing_or_damaged_is_told_with_what_to_d
     tmp_path: Path, content: bytes | None, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     publish_rows(tmp_path / "results", minutes_of_a_demo())
-    (file,) = (tmp_path / "results" / "rollup").rglob("*.parquet")
+    (file,) = (tmp_path / "results" / "usage").rglob("*.parquet")
     file.unlink()
     if content is not None:
         file.write_bytes(content)

@@ -162,8 +162,7 @@ def test_no_address_is_named_alone_for_a_storm_of_many(found: Subjects, client_a
     assert "made 0.02 % of the connections to listener EXTERNAL" in "".join(answer.sentences[0])
 
 
-def test_minutes_are_told_by_the_minute_from_rollup_alone(tmp_path: Path) -> None:
-    """Tables of ten minutes have no rows here."""
+def test_a_log_of_minutes_is_told_by_the_minute(tmp_path: Path) -> None:
     report = demo(tmp_path)
     assert report.subjects is not None
     (cluster,) = report.subjects.traffic.clusters
@@ -188,13 +187,63 @@ def test_rankings_add_up_with_the_others(found: Subjects) -> None:
 
 
 def test_cost_adds_up_to_all_of_it(found: Subjects) -> None:
-    (bill,) = found.cost.bills
-    lines = [*bill.lines, *filter(None, (bill.others, bill.unattributed))]
-    assert sum(line.share or 0 for line in lines) == pytest.approx(1)
-    assert sum(line.amount or 0 for line in lines) == pytest.approx(bill.amount)
+    bill, of_topics = found.cost.bills
+    assert (bill.dimension, of_topics.dimension) == ("principal", "topic")
+    for each in found.cost.bills:
+        lines = [*each.lines, *filter(None, (each.others, each.unattributed))]
+        assert sum(line.share or 0 for line in lines) == pytest.approx(1)
+        assert sum(line.amount or 0 for line in lines) == pytest.approx(each.amount)
+    assert of_topics.amount == pytest.approx(bill.amount)
     assert bill.unattributed is not None
     assert bill.others is not None
-    assert bill.others.principals == 30
+    assert bill.others.names == 30
+
+
+def test_cost_is_told_by_client_where_all_have_one_principal(tmp_path: Path) -> None:
+    rows = minutes_of_a_demo()
+    cost = {"event_date": rows["coverage"][0]["event_date"], "cluster_id": "demo", "resource": "ingress", "quantity": 7}
+    rows["cost"] = [
+        {**cost, "dimension": dimension, "name": name}
+        for dimension, name in (("principal", "User:ANONYMOUS"), ("client_id", "shop"), ("topic", "orders"))
+    ]
+    publish_rows(tmp_path, rows)
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
+    assert report.subjects is not None
+    bills = [(bill.dimension, [line.name for line in bill.lines]) for bill in report.subjects.cost.bills]
+    assert bills == [("client_id", ["shop"]), ("topic", ["orders"])]
+
+
+def test_who_moved_how_much_on_which_topic(report: Report, found: Subjects) -> None:
+    text = said(report, 3)
+    assert text.startswith("warehouse-sync: 2.73 GiB on stock-levels Client warehouse-sync of cluster")
+    assert "produced 1.67 GiB and fetched 1.06 GiB on topic stock-levels, 33.9 % of all" in text
+    assert text.endswith(f"{found.usage.total - 3} more pairs of client and topic moved less.")
+    moved = [pair.moved_bytes for pair in found.usage.pairs]
+    assert moved == sorted(moved, reverse=True)
+
+
+def test_own_clients_are_not_among_those_who_moved_most(tmp_path: Path) -> None:
+    rows = minutes_of_a_demo()
+    rows["usage"] += [{**row, "client_id": "sluicegate-operator"} for row in rows["usage"]]
+    rows["traffic"] += [
+        {**row, "name": "sluicegate-operator"} for row in rows["traffic"] if row["dimension"] == "client_id"
+    ]
+    publish_rows(tmp_path, rows)
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
+    assert report.subjects is not None
+    assert [pair.client_id for pair in report.subjects.usage.pairs] == ["shop"]
+    clients = next(each for each in report.subjects.traffic.rankings if each.dimension == "client_id")
+    assert [row.name for row in clients.rows] == ["shop"]
+
+
+def test_what_broke_leaves_steps_of_the_protocol_out(report: Report, tmp_path: Path) -> None:
+    text = said(report, 4)
+    assert text.startswith("50 failures, most of them NOT_LEADER_OR_FOLLOWER NOT_LEADER_OR_FOLLOWER in 40 answers")
+    assert "to Produce of checkout-7" in text
+    assert text.endswith("77 other errors are steps of the protocol.")
+    made = page(report, answers_of(report))
+    assert "77 errors by which the protocol tells a client what to do next: nothing is broken" in made
+    assert said(demo(tmp_path), 4) == "Nothing No request of a client failed."
 
 
 def test_a_timeline_has_all_connections_of_its_storm(found: Subjects) -> None:

@@ -21,22 +21,28 @@ def test_topics_that_are_there_and_when_they_were_last_used(spark: SparkSession)
         used(DAY, "gone", f"{DAY} 10:00:00", None),
     )
 
-    def told(hour: str, topic: str, partitions: int, size: int, cluster_id: str = "c1") -> dict[str, object]:
-        sizes = {"partitions": partitions, "replica_bytes": size}
-        return {"event_date": hour[:10], "hour": hour, "cluster_id": cluster_id, "topic": topic, **sizes}
+    def told(
+        time: str, broker: int, topic: str, partition: int, size: int, cluster_id: str = "c1"
+    ) -> dict[str, object]:
+        where = {"cluster_id": cluster_id, "broker_id": broker, "topic": topic, "partition": partition}
+        return {"event_date": time[:10], "told": time, "bytes": size, **where}
 
-    inventory = facts(
+    replicas = facts(
         spark,
-        "inventory_hours",
-        told(f"{DAY} 12:00:00", "gone", 1, 1),
-        told(f"{NEXT} 23:00:00", "orders", 3, 30),
-        # Some brokers have not told since midnight.
-        told(f"{LATER} 00:00:00", "orders", 2, 20),
-        told(f"{LATER} 00:00:00", "brand new", 1, 4),
-        told(f"{NEXT} 23:00:00", "Orders.DLQ", 1, 5),
-        told(f"{NEXT} 22:00:00", "just gone", 1, 5),
-        told(f"{DAY} 12:00:00", "orders", 1, 9, "c2"),
-        told(f"{DAY} 11:00:00", "just deleted", 1, 9, "c2"),
+        "replicas",
+        told(f"{DAY} 12:00:00", 1, "gone", 0, 1),
+        told(f"{LATER} 00:05:00", 1, "orders", 0, 10),
+        told(f"{LATER} 00:05:00", 1, "orders", 1, 10),
+        told(f"{LATER} 00:05:00", 1, "brand new", 0, 4),
+        # This broker has told since midnight, so that what it told before counts no more.
+        told(f"{NEXT} 23:55:00", 1, "just gone", 0, 5),
+        # This one has not.
+        told(f"{NEXT} 23:35:00", 2, "Orders.DLQ", 0, 5),
+        told(f"{NEXT} 23:35:00", 2, "orders", 1, 6),
+        told(f"{NEXT} 23:35:00", 2, "orders", 2, 4),
+        # This one has been silent for more than two hours.
+        told(f"{NEXT} 22:00:00", 3, "moved away", 0, 5),
+        told(f"{DAY} 12:00:00", 1, "orders", 0, 9, "c2"),
     )
     coverage = facts(
         spark,
@@ -69,4 +75,4 @@ def test_topics_that_are_there_and_when_they_were_last_used(spark: SparkSession)
         ("c1", "Orders.DLQ", 1, 5, None, None, 38, from_c1, to_c1, 3, 1, True),
         ("c2", "orders", 1, 9, None, None, 0, f"{DAY} 12:00:00", f"{DAY} 12:00:00", 1, 0, False),
     )
-    assertDataFrameEqual(idle_topics(topic_days, inventory, coverage, completeness), expected)
+    assertDataFrameEqual(idle_topics(topic_days, replicas, coverage, completeness), expected)

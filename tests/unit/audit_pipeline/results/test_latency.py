@@ -9,20 +9,20 @@ DAY = "2026-11-20"
 
 
 def test_percentiles_of_windows_by_api_principal_and_topic(spark: SparkSession) -> None:
-    of_a = {"cluster_id": "c1", "api": "Produce", "principal": "User:a"}
-    of_b = {**of_a, "principal": "User:b"}
-    rollup = facts(
-        spark,
-        "rollup",
-        {**of_a, "minute": f"{DAY} 10:00:00", "latency": {0: 48, 200: 1}},
-        {**of_a, "minute": f"{DAY} 10:09:00", "latency": {0: 1, 250: 50}},
-        {**of_a, "minute": f"{DAY} 10:10:00", "latency": {300: 1}},
-        {**of_b, "minute": f"{DAY} 10:01:00", "latency": {400: 1}},
-        {**of_b, "minute": f"{DAY} 10:01:00", "latency": {500: 100}, "is_follower": True},
-        {**of_b, "minute": f"{DAY} 10:01:00", "topic": "orders", "latency": {400: 3, 10: 1}},
-        {**of_b, "minute": f"{DAY} 10:01:00", "cluster_id": "c2", "api": "Fetch", "requests": 5, "latency": {}},
-    )
     ten, ten_past = f"{DAY} 10:00:00", f"{DAY} 10:10:00"
+    of_a = {"cluster_id": "c1", "api": "Produce", "principal": "User:a", "window_start": ten}
+    of_b = {**of_a, "principal": "User:b"}
+    histograms = facts(
+        spark,
+        "latency_hist",
+        {**of_a, "latency": {0: 48, 200: 1}},
+        {**of_a, "client_id": "shop", "latency": {0: 1, 250: 50}},
+        {**of_a, "window_start": ten_past, "latency": {300: 1}},
+        {**of_b, "client_id": "shop", "latency": {400: 1}},
+        {**of_b, "topic": "orders", "latency": {400: 3}},
+        {**of_a, "topic": "orders", "latency": {10: 1}},
+        {**of_b, "cluster_id": "c2", "api": "Fetch", "requests": 5, "latency": {}},
+    )
     at = BUCKET_US
     expected = results(
         spark,
@@ -34,4 +34,4 @@ def test_percentiles_of_windows_by_api_principal_and_topic(spark: SparkSession) 
         (DAY, ten_past, "c1", "Produce", "api", "", 1, at[300], at[300], at[300]),
         (DAY, ten_past, "c1", "Produce", "principal", "User:a", 1, at[300], at[300], at[300]),
     )
-    assertDataFrameEqual(latency(rollup), expected)
+    assertDataFrameEqual(latency(histograms), expected)

@@ -16,17 +16,15 @@ IN_TIME = last_bucket_within(50_000)
 
 def test_requests_that_were_good_and_those_that_were_not(spark: SparkSession) -> None:
     of_a = {"cluster_id": "c1", "principal": "User:a", "api": "Produce"}
-    rollup = facts(
+    histograms = facts(
         spark,
-        "rollup",
+        "latency_hist",
         # Level full: errors are in no bucket.
         {**of_a, "requests": 100, "errors": 10, "latency": {0: 1, IN_TIME: 85, IN_TIME + 1: 4}},
         # Level rollup: they are.
         {**of_a, "requests": 100, "errors": 10, "latency": {5: 100}},
-        # A row of errors only needs no histogram; of an unmeasured row nothing counts.
-        {**of_a, "requests": 2, "errors": 2, "is_measured": True},
-        {**of_a, "requests": 50, "errors": 49, "is_measured": False},
-        {**of_a, "requests": 7, "latency": {0: 7}, "is_follower": True},
+        # A row of errors only has an empty histogram.
+        {**of_a, "requests": 2, "errors": 2},
         {**of_a, "requests": 7, "latency": {0: 7}, "api": "Fetch"},
         {**of_a, "requests": 0, "api": "Heartbeat"},
         {**of_a, "requests": 1, "latency": {900: 1}, "cluster_id": "c2"},
@@ -42,8 +40,8 @@ def test_requests_that_were_good_and_those_that_were_not(spark: SparkSession) ->
         (DAY, "c2", "produce", 1, 0, 1, 0.999, 1 / (1.0 - 0.999)),
         (NEXT, "c1", "orders of a", 4, 1, 3, 0.9, 3 / (4 * (1.0 - 0.9))),
     )
-    assertDataFrameEqual(objectives(rollup, [ALL, ORDERS, NEVER]), expected, rtol=0, atol=0)
-    assert objectives(rollup, []).collect() == []
+    assertDataFrameEqual(objectives(histograms, [ALL, ORDERS, NEVER]), expected, rtol=0, atol=0)
+    assert objectives(histograms, []).collect() == []
 
 
 def test_the_budget_of_the_last_days(spark: SparkSession) -> None:

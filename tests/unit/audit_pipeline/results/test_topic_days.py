@@ -4,17 +4,17 @@ from pyspark.testing import assertDataFrameEqual
 from audit_pipeline.results.topic_days import topic_days
 from tests.support.audit.spark_frames import frame, results
 
-ROLLUP = (
-    "event_date date, minute timestamp, cluster_id string, topic string, is_follower boolean,"
-    " request_bytes bigint, response_bytes bigint"
+USAGE = (
+    "event_date date, last_moved timestamp, cluster_id string, topic string, is_follower boolean,"
+    " in_bytes bigint, out_bytes bigint"
 )
 
 
 def test_what_clients_did_to_each_topic_of_each_day_and_cluster(spark: SparkSession) -> None:
     day, next_day = "2026-11-20", "2026-11-21"
-    rollup = frame(
+    usage = frame(
         spark,
-        ROLLUP,
+        USAGE,
         [
             (day, f"{day} 10:01:00", "c1", "orders", False, 100, 0),
             (day, f"{day} 09:00:00", "c1", "orders", False, 20, 0),
@@ -36,8 +36,8 @@ def test_what_clients_did_to_each_topic_of_each_day_and_cluster(spark: SparkSess
         (day, "c2", "orders", None, f"{day} 12:00:00", 0, 3),
         (day, "c2", "denied", None, None, 0, 0),
     )
-    assertDataFrameEqual(topic_days(rollup), expected)
+    assertDataFrameEqual(topic_days(usage), expected)
 
 
-def test_a_day_without_a_rollup_has_no_topics(spark: SparkSession) -> None:
-    assert topic_days(frame(spark, ROLLUP, [])).collect() == []
+def test_a_day_without_usage_has_no_topics(spark: SparkSession) -> None:
+    assert topic_days(frame(spark, USAGE, [])).collect() == []

@@ -10,22 +10,23 @@ DAY, NEXT = "2026-11-20", "2026-11-21"
 def test_traffic_by_one_dimension_at_a_time(spark: SparkSession) -> None:
     client = {
         "event_date": DAY, "cluster_id": "c1", "listener": "EXTERNAL", "principal": "User:a", "client_id": "shop",
-        "client_ip": "10.0.0.1", "software_name": "librdkafka", "software_version": "2.3", "api": "Produce",
+        "address_group": "10.0.0.0/24", "software_name": "librdkafka", "software_version": "2.3", "api": "Produce",
     }  # fmt: skip
     quiet = {**client, "client_id": None, "software_name": None, "software_version": None, "api": "Metadata"}
-    rollup = facts(
+    usage = facts(
         spark,
-        "rollup",
-        {**client, "minute": f"{DAY} 10:00:00", "requests": 3, "errors": 1, "request_bytes": 300, "response_bytes": 30},
-        {**client, "minute": f"{DAY} 10:09:00", "requests": 2, "request_bytes": 200, "response_bytes": 20},
-        {**client, "minute": f"{DAY} 10:09:00", "topic": "orders", "requests": 4, "errors": 1, "request_bytes": 150,
+        "usage",
+        {**client, "window_start": f"{DAY} 10:00:00", "requests": 3, "errors": 1, "in_bytes": 300, "out_bytes": 30},
+        {**client, "window_start": f"{DAY} 10:00:00", "requests": 2, "in_bytes": 200, "out_bytes": 20,
+         "error_code": 0},
+        {**client, "window_start": f"{DAY} 10:00:00", "topic": "orders", "requests": 4, "errors": 1, "in_bytes": 150,
          "records": 15},
         # Its request was set aside with the file that had it.
-        {**client, "minute": f"{DAY} 10:05:00", "principal": "(unknown)", "topic": "bills", "requests": 1,
-         "response_bytes": 70},
-        {**quiet, "minute": f"{DAY} 10:00:00", "requests": 1, "request_bytes": 5, "response_bytes": 50},
-        {**quiet, "minute": f"{DAY} 10:00:00", "requests": 9, "request_bytes": 1, "is_follower": True},
-        {**quiet, "minute": f"{NEXT} 00:00:00", "event_date": NEXT, "cluster_id": "c2", "requests": 7,
+        {**client, "window_start": f"{DAY} 10:00:00", "principal": "(unknown)", "topic": "bills", "requests": 1,
+         "out_bytes": 70},
+        {**quiet, "window_start": f"{DAY} 10:00:00", "requests": 1, "in_bytes": 5, "out_bytes": 50},
+        {**quiet, "window_start": f"{DAY} 10:00:00", "requests": 9, "in_bytes": 1, "is_follower": True},
+        {**quiet, "window_start": f"{NEXT} 00:00:00", "event_date": NEXT, "cluster_id": "c2", "requests": 7,
          "software_version": "1.0"},
     )  # fmt: skip
     ten, midnight = f"{DAY} 10:00:00", f"{NEXT} 00:00:00"
@@ -40,7 +41,7 @@ def test_traffic_by_one_dimension_at_a_time(spark: SparkSession) -> None:
             ("principal", "(unknown)", of_unknown),
             ("client_id", "shop", shop_and_unknown),
             ("client_id", "(none)", of_quiet),
-            ("client_ip", "10.0.0.1", all_three),
+            ("address_group", "10.0.0.0/24", all_three),
             ("software", "librdkafka 2.3", shop_and_unknown),
             ("software", "(none)", of_quiet),
             ("api", "Produce", shop_and_unknown),
@@ -50,10 +51,10 @@ def test_traffic_by_one_dimension_at_a_time(spark: SparkSession) -> None:
         )
     ]
     names = {
-        "cluster": "", "listener": "EXTERNAL", "principal": "User:a", "client_id": "(none)", "client_ip": "10.0.0.1",
-        "software": "(none)", "api": "Metadata",
+        "cluster": "", "listener": "EXTERNAL", "principal": "User:a", "client_id": "(none)",
+        "address_group": "10.0.0.0/24", "software": "(none)", "api": "Metadata",
     }  # fmt: skip
     expected += [(DAY, ten, "c1", kind, name, True, 9, 0, 1, 0, 0, 0, 0) for kind, name in names.items()]
     names["software"] = "1.0"
     expected += [(NEXT, midnight, "c2", kind, name, False, 7, 0, 0, 0, 0, 0, 0) for kind, name in names.items()]
-    assertDataFrameEqual(traffic(rollup), results(spark, "traffic", *expected))
+    assertDataFrameEqual(traffic(usage), results(spark, "traffic", *expected))

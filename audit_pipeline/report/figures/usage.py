@@ -1,0 +1,62 @@
+"""Which client moved how much on which topic, and when."""
+
+from dataclasses import dataclass
+
+from audit_pipeline.report.figures.scope import Scope
+from audit_pipeline.results.tables import OWN_CLIENTS
+
+PAIRS_MAX = 20
+
+_PAIRS = f"""
+WITH pairs AS (
+  SELECT cluster_id, coalesce(client_id, '(none)') AS client_id, topic, window_start,
+    sum(in_bytes) AS produced, sum(out_bytes) AS fetched, sum(records) AS records,
+    sum(requests) AS requests, sum(errors) AS errors
+  FROM usage
+  WHERE event_date BETWEEN $from_day AND $to_day AND epoch_us(window_start) >= $from_us
+    AND epoch_us(window_start) < $to_us AND topic IS NOT NULL AND NOT is_follower
+    AND coalesce(NOT starts_with(client_id, '{OWN_CLIENTS}'), true)
+  GROUP BY cluster_id, client_id, topic, window_start
+)
+SELECT cluster_id, client_id, topic, sum(produced)::BIGINT AS produced_bytes,
+  sum(fetched)::BIGINT AS fetched_bytes, sum(records)::BIGINT AS records, sum(requests)::BIGINT AS requests,
+  sum(errors)::BIGINT AS errors, epoch_us(min(window_start)) AS first_us, epoch_us(max(window_start)) AS last_us,
+  epoch_us(arg_max(window_start, (produced + fetched, window_start))) AS busiest_us
+FROM pairs GROUP BY cluster_id, client_id, topic
+ORDER BY produced_bytes + fetched_bytes DESC, client_id, topic, cluster_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A client and a topic. Times are the first, last and busiest window of ten minutes. `records`: None if unknown."""
+
+    cluster_id: str
+    client_id: str
+    topic: str
+    produced_bytes: int
+    fetched_bytes: int
+    records: int | None
+    requests: int
+    errors: int
+    first_us: int
+    last_us: int
+    busiest_us: int
+
+    @property
+    def moved_bytes(self) -> int:
+        return self.produced_bytes + self.fetched_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Pairs of client and topic, those that moved most first; `total` is the number of all, `moved_bytes` of all."""
+
+    pairs: tuple[Pair, ...]
+    total: int
+    moved_bytes: int
+
+
+def usage(scope: Scope) -> Usage:
+    found = [Pair(**row) for row in scope.ask(_PAIRS)]
+    return Usage(tuple(found[:PAIRS_MAX]), len(found), sum(pair.moved_bytes for pair in found))

@@ -1,0 +1,117 @@
+"""The fact `latency_hist`: histograms of service times in windows of ten minutes. Pure.
+
+A histogram is a map. Collecting millions of single buckets into maps takes Spark very long, and so do millions of
+groups with one bucket each: groups have _TOGETHER neighbouring buckets, counted in as many columns. Few of them make a
+histogram, as most times of a client are near each other.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+from audit_pipeline.results.frames import EventFrames, as_table
+from audit_pipeline.results.histogram import bucket_in, bucket_of, packed, requests_in
+from audit_pipeline.results.requested.measured import FETCH, api_of_partition, is_failed, service_us, window_start
+
+_KEY: Final = ("window_start", "client_id", "topic", "principal", "api", "cluster_id", "event_date")
+_SUMS: Final = ("requests", "errors")
+_TOGETHER: Final = 16
+
+
+def latency_hist(events: EventFrames) -> DataFrame:
+    """Compute the histograms of the events of any days, with their event_date. Partitions tell their clients."""
+    parts = _requests(events.request).unionByName(_partitions(events.partition))
+    chunks = (
+        parts.unionByName(_intervals(events.rollup))
+        .withColumn("chunk", F.shiftright("bucket", 4))
+        .groupBy(*_KEY, "chunk")
+        .agg(*(F.sum(name).alias(name) for name in _SUMS), *_counts())
+    )
+    histograms = (
+        chunks.withColumn("entries", _entries())
+        .groupBy(*_KEY)
+        .agg(*(F.sum(name).alias(name) for name in _SUMS), F.collect_list("entries").alias("entries"))
+        .where(F.col("requests") > 0)
+    )
+    latency = F.map_from_entries(F.transform(F.sort_array(F.flatten("entries")), _entry))
+    return as_table(histograms.withColumn("latency", latency), "latency_hist")
+
+
+def _counts() -> list[Column]:
+    place = F.pmod("bucket", F.lit(_TOGETHER))
+    return [F.sum(F.when(place == number, F.col("measured"))).alias(f"at_{number}") for number in range(_TOGETHER)]
+
+
+def _entries() -> Column:
+    """Return the buckets of a chunk that have requests, packed."""
+    made = (packed(F.col("chunk") * _TOGETHER + number, F.col(f"at_{number}")) for number in range(_TOGETHER))
+    known = (F.when(F.col(f"at_{number}") > 0, each).otherwise(_long(0)) for number, each in enumerate(made))
+    return F.array_remove(F.array(*known), _long(0))
+
+
+def _entry(entry: Column) -> Column:
+    return F.struct(bucket_in(entry).cast("smallint").alias("bucket"), requests_in(entry).alias("requests"))
+
+
+def _long(number: int) -> Column:
+    return F.lit(number).cast("long")
+
+
+def _requests(request: DataFrame) -> DataFrame:
+    is_measured = ~is_failed()
+    return request.where(F.col("replica_id").isNull()).select(
+        "event_date",
+        window_start(),
+        "cluster_id",
+        "api",
+        "principal",
+        "client_id",
+        F.lit(None).cast("string").alias("topic"),
+        _long(1).alias("requests"),
+        (~is_measured).cast("long").alias("errors"),
+        F.when(is_measured, bucket_of(service_us())).alias("bucket"),
+        _long(1).alias("measured"),
+    )
+
+
+def _partitions(partition: DataFrame) -> DataFrame:
+    """Return the partitions whose requests are known."""
+    is_measured = F.col("error_code") == 0
+    known = partition.where(F.col("listener").isNotNull() & F.col("replica_id").isNull())
+    return known.select(
+        "event_date",
+        window_start(),
+        "cluster_id",
+        api_of_partition().alias("api"),
+        "principal",
+        F.lit(None).cast("string").alias("client_id"),
+        "topic",
+        _long(1).alias("requests"),
+        (~is_measured).cast("long").alias("errors"),
+        F.when(is_measured, bucket_of(F.col("service_us"))).alias("bucket"),
+        _long(1).alias("measured"),
+    )
+
+
+def _intervals(rollup: DataFrame) -> DataFrame:
+    """Return rows for intervals of level rollup: one for the sums of each, and one for each bucket of its histogram."""
+    of_sums = F.struct(F.lit(None).cast("smallint").alias("bucket"), _long(0).alias("measured"))
+    entries = F.transform(
+        F.map_entries("latency"), lambda entry: F.struct(entry["key"].alias("bucket"), entry["value"].alias("measured"))
+    )
+    measured = rollup.where(F.col("topic").isNull() & (F.col("api_key") != FETCH))
+    exploded = measured.withColumn("part", F.explode(F.concat(F.array(of_sums), entries)))
+    is_of_sums = F.col("part.bucket").isNull()
+    return exploded.select(
+        "event_date",
+        window_start(),
+        "cluster_id",
+        "api",
+        "principal",
+        "client_id",
+        "topic",
+        *(F.when(is_of_sums, F.col(name)).otherwise(_long(0)).alias(name) for name in _SUMS),
+        F.col("part.bucket").alias("bucket"),
+        F.col("part.measured").alias("measured"),
+    )

@@ -1,0 +1,34 @@
+"""The fact `minutes`: requests of each minute by API. Pure."""
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+from audit_pipeline.results.frames import EventFrames, as_table
+from audit_pipeline.results.requested.measured import is_failed
+from audit_pipeline.results.times import begun
+
+_KEY: Final = ("minute", "api", "is_follower", "cluster_id", "event_date")
+_SUMS: Final = ("requests", "errors", "in_bytes", "out_bytes")
+
+
+def minutes(events: EventFrames) -> DataFrame:
+    """Compute the minutes of the events of any days, with their event_date."""
+    minute = begun(F.col("ts"), 60).alias("minute")
+    moved = (F.col("request_bytes").alias("in_bytes"), F.col("response_bytes").alias("out_bytes"))
+    requests = events.request.select(
+        "event_date",
+        minute,
+        "cluster_id",
+        "api",
+        F.col("replica_id").isNotNull().alias("is_follower"),
+        F.lit(1).cast("long").alias("requests"),
+        is_failed().cast("long").alias("errors"),
+        *moved,
+    )
+    intervals = events.rollup.where(F.col("topic").isNull()).select(
+        "event_date", minute, "cluster_id", "api", F.lit(False).alias("is_follower"), "requests", "errors", *moved
+    )
+    added = requests.unionByName(intervals).groupBy(*_KEY).agg(*(F.sum(name).alias(name) for name in _SUMS))
+    return as_table(added, "minutes")

@@ -1,0 +1,109 @@
+"""The fact `usage`: who moved how much on which topic, and what failed, in windows of ten minutes. Pure."""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+from audit_pipeline.results.frames import EventFrames, as_table
+from audit_pipeline.results.requested.addresses import address_group
+from audit_pipeline.results.requested.measured import FETCH, PRODUCE, api_of_partition, is_failed, window_start
+from audit_pipeline.results.tables import UNKNOWN
+
+_KEY: Final = (
+    *("window_start", "topic", "client_id", "principal", "address_group", "api", "software_name", "software_version"),
+    *("listener", "is_follower", "error_code", "ending", "cluster_id", "event_date"),
+)
+_SUMS: Final = ("requests", "errors", "in_bytes", "out_bytes", "records")
+_SOMETIMES: Final = ("client_id", "software_name", "software_version")
+
+
+def usage(events: EventFrames) -> DataFrame:
+    """Compute the usage of the events of any days, with their event_date. Partitions have to tell their clients."""
+    parts = _requests(events.request).unionByName(_partitions(events.partition))
+    added = (
+        parts.unionByName(_intervals(events.rollup))
+        .groupBy(*_KEY)
+        .agg(*(F.sum(name).alias(name) for name in _SUMS), F.max("last_moved").alias("last_moved"))
+    )
+    return as_table(added, "usage")
+
+
+def _long(number: int | None) -> Column:
+    return F.lit(number).cast("long")
+
+
+def _never() -> Column:
+    return F.lit(None).cast("timestamp").alias("last_moved")
+
+
+def _requests(request: DataFrame) -> DataFrame:
+    return request.select(
+        "event_date",
+        window_start(),
+        "cluster_id",
+        "listener",
+        "principal",
+        address_group(F.col("client_ip")).alias("address_group"),
+        *_SOMETIMES,
+        "api",
+        F.lit(None).cast("string").alias("topic"),
+        F.col("replica_id").isNotNull().alias("is_follower"),
+        "error_code",
+        "ending",
+        _long(1).alias("requests"),
+        is_failed().cast("long").alias("errors"),
+        F.col("request_bytes").alias("in_bytes"),
+        F.col("response_bytes").alias("out_bytes"),
+        _long(None).alias("records"),
+        _never(),
+    )
+
+
+def _partitions(partition: DataFrame) -> DataFrame:
+    """Return each partition; its client is unknown if its request was set aside and it does not tell the client."""
+    return partition.select(
+        "event_date",
+        window_start(),
+        "cluster_id",
+        *(F.coalesce(name, F.lit(UNKNOWN)).alias(name) for name in ("listener", "principal")),
+        address_group(F.coalesce("client_ip", F.lit(UNKNOWN))).alias("address_group"),
+        *_SOMETIMES,
+        api_of_partition().alias("api"),
+        "topic",
+        F.col("replica_id").isNotNull().alias("is_follower"),
+        "error_code",
+        F.lit(None).cast("string").alias("ending"),
+        _long(1).alias("requests"),
+        (F.col("error_code") != 0).cast("long").alias("errors"),
+        F.when(F.col("api_key") == PRODUCE, F.col("bytes")).otherwise(_long(0)).alias("in_bytes"),
+        F.when(F.col("api_key") == FETCH, F.col("bytes")).otherwise(_long(0)).alias("out_bytes"),
+        F.col("records").cast("long").alias("records"),
+        F.when(F.col("bytes") > 0, F.col("ts")).alias("last_moved"),
+    )
+
+
+def _intervals(rollup: DataFrame) -> DataFrame:
+    """Return the intervals of level rollup, which tell no error code."""
+    is_topic = F.col("topic").isNotNull()
+    moved = is_topic & (F.col("request_bytes") + F.col("response_bytes") > 0)
+    return rollup.select(
+        "event_date",
+        window_start(),
+        "cluster_id",
+        "listener",
+        "principal",
+        address_group(F.col("client_ip")).alias("address_group"),
+        *_SOMETIMES,
+        "api",
+        "topic",
+        F.lit(False).alias("is_follower"),
+        F.lit(None).cast("smallint").alias("error_code"),
+        F.lit(None).cast("string").alias("ending"),
+        "requests",
+        "errors",
+        F.col("request_bytes").alias("in_bytes"),
+        F.col("response_bytes").alias("out_bytes"),
+        F.when(is_topic & (F.col("api_key") == PRODUCE), F.col("records")).alias("records"),
+        F.when(moved, F.col("ts")).alias("last_moved"),
+    )
