@@ -11,10 +11,11 @@ from audit_pipeline.results.outcomes.failed import EXPECTED_ERRORS
 from audit_pipeline.results.outcomes.failures import failures
 from audit_pipeline.results.requested.addresses import address_group
 from audit_pipeline.results.requested.latency_hist import latency_hist
-from audit_pipeline.results.requested.measured import has_unknown_clients, with_clients
+from audit_pipeline.results.requested.measured import with_clients
 from audit_pipeline.results.requested.minutes import minutes
 from audit_pipeline.results.requested.usage import usage
 from audit_pipeline.results.settings import APIS
+from audit_pipeline.sources.unknown_clients import has_unknown_clients
 from broker_runtime.errors import ErrorCode
 from tests.support.audit.spark_frames import events, facts
 
