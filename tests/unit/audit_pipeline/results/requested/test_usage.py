@@ -22,7 +22,7 @@ from tests.support.audit.spark_frames import events, facts
 DAY = "2026-11-20"
 BOOT = {"cluster_id": "c1", "broker_id": 1, "boot_id": "b"}
 SHOP = {"listener": "EXTERNAL", "principal": "User:a", "client_id": "shop", "client_ip": "10.0.0.1"}
-ANSWERED = {**BOOT, **SHOP, "ending": "answered"}
+ANSWERED = {**BOOT, **SHOP, "ending": "answered", "error_code": 0}
 
 
 def produce(seq: int, time: str, total_us: int = 5, **more: object) -> dict[str, object]:
