@@ -39,15 +39,17 @@ from audit_pipeline.reading.published import (
     successor,
 )
 from audit_pipeline.results.clean import of_days
-from audit_pipeline.results.frames import local_frame, result_schema
-from audit_pipeline.results.requested.measured import has_unknown_clients, with_clients
+from audit_pipeline.results.frames import result_schema
+from audit_pipeline.results.requested.measured import with_clients
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.storms.storm_episodes import with_episode
 from audit_pipeline.results.tables import Kind, result_tables
 from audit_pipeline.sources.catalogue import LOST
 from audit_pipeline.sources.landed import LandedSegments
+from audit_pipeline.sources.local_frame import local_frame
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
 from audit_pipeline.sources.source import EventSource
+from audit_pipeline.sources.unknown_clients import has_unknown_clients
 from audit_pipeline.spool.targets import Target, open_target
 
 log = logging.getLogger(__name__)

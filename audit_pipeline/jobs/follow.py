@@ -25,9 +25,10 @@ from audit_pipeline.jobs.progress import BatchNews
 from audit_pipeline.jobs.store import prepare, write_table
 from audit_pipeline.reading.live import LIVE, LIVE_MANIFEST, LiveBatch, LiveManifest, publish_live, read_live
 from audit_pipeline.reading.published import PROBE, remove_drafts
-from audit_pipeline.results.frames import EventFrames, event_schema, local_frame
+from audit_pipeline.results.frames import EventFrames, event_schema
 from audit_pipeline.results.requested.usage import usage
 from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US
+from audit_pipeline.sources.local_frame import local_frame
 from audit_pipeline.sources.streams import stream_of
 from audit_pipeline.spool.targets import SUFFIX, FolderTarget
 

@@ -1,12 +1,10 @@
 """The schemas of event and result frames in Spark. Pure; needs no session."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BooleanType,
     DataType,
@@ -62,14 +60,6 @@ def event_schema(table: str) -> StructType:
 
 def result_schema(table: str) -> StructType:
     return _schema(result_tables()[table].fields)
-
-
-def local_frame(spark: SparkSession, schema: StructType, rows: Iterable[Sequence[Any]] = ()) -> DataFrame:
-    """Return a frame of a few rows that Spark plans with: it needs no Python worker, and drops what has no row."""
-    wanted = to_arrow_schema(schema, timezone="UTC")
-    columns = list(zip(*rows, strict=True)) or [()] * len(wanted)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, wanted, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=wanted), schema)
 
 
 def as_table(frame: DataFrame, table: str) -> DataFrame:

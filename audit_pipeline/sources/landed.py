@@ -8,8 +8,9 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from audit_pipeline.contract import contract
-from audit_pipeline.results.frames import EventFrames, event_schema, local_frame
+from audit_pipeline.results.frames import EventFrames, event_schema
 from audit_pipeline.sources.catalogue import Hole, SegmentEntry, holes
+from audit_pipeline.sources.local_frame import local_frame
 from audit_pipeline.sources.look import SegmentListing
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
 from audit_pipeline.sources.segments import any_has_gone, damaged, look

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from audit_pipeline.results.frames import local_frame
+from audit_pipeline.sources.local_frame import local_frame
 from audit_pipeline.spool.targets import open_target
 
 _BATCH_ROWS = 65_536

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
 from audit_pipeline.results.frames import CLIENT, NUMBERED, EventFrames
@@ -27,11 +27,6 @@ def is_failed() -> Column:
 def service_us() -> Column:
     """Return the time of a row of request. A Fetch may wait for data for any time, which does not count."""
     return F.col("total_us") - F.when(F.col("api_key") == FETCH, F.col("wait_us")).otherwise(0)
-
-
-def has_unknown_clients(partition: DataFrame) -> bool:
-    """Read whether any partition does not tell its client: it is a row of version 1.0."""
-    return not partition.where(F.col("listener").isNull()).select("seq").isEmpty()
 
 
 def with_clients(events: EventFrames) -> EventFrames:

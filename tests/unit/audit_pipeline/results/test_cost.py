@@ -11,6 +11,31 @@ GIB = 2**30
 PRICES = Prices("EUR", {"ingress": 0.1, "egress": 0.0, "requests": 3.0, "storage": 0.7, "partitions": 0.01})
 
 
+OTHERS = {
+    ("client_id", "(none)", "ingress"): 2 * GIB + 50,
+    ("client_id", "(none)", "egress"): 4,
+    ("client_id", "(none)", "requests"): 5,
+    ("client_id", "(none)", "storage"): 28,
+    ("client_id", "(none)", "partitions"): 2,
+    ("client_id", "another", "ingress"): GIB,
+    ("client_id", "another", "storage"): 14,
+    ("client_id", "another", "partitions"): 1,
+    ("client_id", None, "ingress"): 4 * GIB,
+    ("client_id", None, "egress"): 8,
+    ("client_id", None, "storage"): 101 - 28 - 14 + 7,
+    ("client_id", None, "partitions"): 10 - 2 - 1 + 1,
+    ("topic", "orders", "ingress"): 7 * GIB,
+    ("topic", "orders", "egress"): 12,
+    ("topic", "orders", "storage"): 101,
+    ("topic", "orders", "partitions"): 10,
+    ("topic", "new", "ingress"): 50,
+    ("topic", "nobody's", "storage"): 7,
+    ("topic", "nobody's", "partitions"): 1,
+    ("topic", None, "requests"): 5,
+}
+"""Quantities in the dimensions client_id and topic."""
+
+
 def test_costs_are_attributed_to_principals_with_a_remainder_without_one(spark: SparkSession) -> None:
     of_a = {"event_date": DAY, "cluster_id": "c1", "principal": "User:a"}
     usage = facts(
@@ -80,28 +105,7 @@ def test_costs_are_attributed_to_principals_with_a_remainder_without_one(spark: 
     assert [round(row["all"], 12) for row in shares] == [1.0] * 9
     others = every.where("dimension <> 'principal' AND event_date = '2026-11-20' AND cluster_id = 'c1'")
     named = {(row["dimension"], row["name"], row["resource"]): row["quantity"] for row in others.collect()}
-    assert named == {
-        ("client_id", "(none)", "ingress"): 2 * GIB + 50,
-        ("client_id", "(none)", "egress"): 4,
-        ("client_id", "(none)", "requests"): 5,
-        ("client_id", "(none)", "storage"): 28,
-        ("client_id", "(none)", "partitions"): 2,
-        ("client_id", "another", "ingress"): GIB,
-        ("client_id", "another", "storage"): 14,
-        ("client_id", "another", "partitions"): 1,
-        ("client_id", None, "ingress"): 4 * GIB,
-        ("client_id", None, "egress"): 8,
-        ("client_id", None, "storage"): 101 - 28 - 14 + 7,
-        ("client_id", None, "partitions"): 10 - 2 - 1 + 1,
-        ("topic", "orders", "ingress"): 7 * GIB,
-        ("topic", "orders", "egress"): 12,
-        ("topic", "orders", "storage"): 101,
-        ("topic", "orders", "partitions"): 10,
-        ("topic", "new", "ingress"): 50,
-        ("topic", "nobody's", "storage"): 7,
-        ("topic", "nobody's", "partitions"): 1,
-        ("topic", None, "requests"): 5,
-    }
+    assert named == OTHERS
 
 
 def test_without_prices_there_are_quantities_and_free_things_have_no_share(spark: SparkSession) -> None:

@@ -11,17 +11,18 @@ from audit_pipeline.results.outcomes.failed import EXPECTED_ERRORS
 from audit_pipeline.results.outcomes.failures import failures
 from audit_pipeline.results.requested.addresses import address_group
 from audit_pipeline.results.requested.latency_hist import latency_hist
-from audit_pipeline.results.requested.measured import has_unknown_clients, with_clients
+from audit_pipeline.results.requested.measured import with_clients
 from audit_pipeline.results.requested.minutes import minutes
 from audit_pipeline.results.requested.usage import usage
 from audit_pipeline.results.settings import APIS
+from audit_pipeline.sources.unknown_clients import has_unknown_clients
 from broker_runtime.errors import ErrorCode
 from tests.support.audit.spark_frames import events, facts
 
 DAY = "2026-11-20"
 BOOT = {"cluster_id": "c1", "broker_id": 1, "boot_id": "b"}
 SHOP = {"listener": "EXTERNAL", "principal": "User:a", "client_id": "shop", "client_ip": "10.0.0.1"}
-ANSWERED = {**BOOT, **SHOP, "ending": "answered"}
+ANSWERED = {**BOOT, **SHOP, "ending": "answered", "error_code": 0}
 
 
 def produce(seq: int, time: str, total_us: int = 5, **more: object) -> dict[str, object]:
