@@ -12,8 +12,8 @@ WIDTH = 1000
 """Width of the part that is stretched to the available width."""
 _ABOVE, _BELOW = 10, 26
 _AXIS_WIDTH = 56
-_EDGE = 0.045
-"""Labels closer than this to an end are aligned with it, so that they stay inside."""
+_EDGE = 0.011
+"""Share of a narrow plot that half a character takes. Labels too close to an end are aligned with it, to stay inside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,8 @@ def _grid_line(tick: Tick) -> Markup:
 
 
 def _time_label(tick: Tick) -> Markup:
-    anchor = "start" if tick.at < _EDGE else "end" if tick.at > 1 - _EDGE else "middle"
+    edge = _EDGE * len(tick.label)
+    anchor = "start" if tick.at < edge else "end" if tick.at > 1 - edge else "middle"
     place = f"{tick.at * 100:.4g}%"
     mark = tag("line", x1=place, x2=place, y1=_ABOVE + HEIGHT, y2=_ABOVE + HEIGHT + 5, class_="base")
     minor = "minor" if tick.is_minor else None

@@ -54,7 +54,7 @@ def _timed(request: DataFrame) -> DataFrame:
     is_timed = (
         F.col("api").isin("Produce", "Fetch")
         & F.col("replica_id").isNull()
-        & (F.col("error_code") == 0)
+        & (F.coalesce("error_code", F.lit(0)) == 0)
         & (F.col("ending") == "answered")
     )
     return request.where(is_timed).select(

@@ -294,7 +294,7 @@ STORM_REQUESTS: Final = """
         SELECT day_of(ts) AS event_date, cluster_id, client_ip, client_id, ts,
             latency_bucket(CASE api WHEN 'Fetch' THEN total_us - wait_us ELSE total_us END) AS bucket
         FROM request
-        WHERE api IN ('Produce', 'Fetch') AND replica_id IS NULL AND error_code = 0 AND ending = 'answered'
+        WHERE api IN ('Produce', 'Fetch') AND replica_id IS NULL AND coalesce(error_code, 0) = 0 AND ending = 'answered'
     ),
     placed AS (
         SELECT event_date, minute_of(ts) AS bin, 60 AS seconds, cluster_id, client_ip, client_id, bucket
