@@ -13,7 +13,7 @@ WIDTH = 1000
 _ABOVE, _BELOW = 10, 26
 _AXIS_WIDTH = 56
 _EDGE = 0.011
-"""Share of a narrow plot that half a character takes. Labels too close to an end are aligned with it, to stay inside."""
+"""Share of a narrow plot that half a character takes. Labels that are closer to an end are aligned with it."""
 
 
 @dataclass(frozen=True, slots=True)

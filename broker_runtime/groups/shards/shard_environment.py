@@ -47,7 +47,7 @@ class ShardDependencies:
 
 
 class ShardEnds:
-    """Implements `push.log_ends.LogEnds`: answers of other leaders are queued like timers."""
+    """Implements `push.state.log_ends.LogEnds`: answers of other leaders are queued like timers."""
 
     def __init__(self, ends: EpochEnds, timers: "TimerService[Decision[GroupsState, GroupRecord, None]]") -> None:
         self.known_ends = ends.known_ends
@@ -66,7 +66,7 @@ class ShardEnds:
 
 
 class ShardEnvironment:
-    """Implements `push.calls.PushEnvironment` and is its own `calls`.
+    """Implements `push.state.calls.PushEnvironment` and is its own `calls`.
 
     `close` ends it with the term: timers are removed and pending answers are dropped.
     """
@@ -89,11 +89,11 @@ class ShardEnvironment:
         return self
 
     def send(self, connection: int, call: Call) -> None:
-        """Put the call into the outbox: it is sent once the decisions before it are durable (`push.state.calls`)."""
+        """Put the call into the outbox: it is sent once the decisions before it are durable. See `push.state.calls.Calls`."""
         self.outbox.then(partial(self._surroundings.callers.send, connection, call))
 
     def is_behind(self, connection: int) -> bool:
-        """See `push.calls.Calls`. Calls that earlier decisions have sent have left the outbox by then."""
+        """See `push.state.calls.Calls`. Calls that earlier decisions have sent have left the outbox by then."""
         return self._surroundings.callers.is_behind(connection)
 
     @property
