@@ -89,7 +89,7 @@ class ShardEnvironment:
         return self
 
     def send(self, connection: int, call: Call) -> None:
-        """Put the call into the outbox: it is sent once the decisions before it are durable. See `push.state.calls.Calls`."""
+        """Put the call into the outbox: it is sent once earlier decisions are durable. See `push.state.calls.Calls`."""
         self.outbox.then(partial(self._surroundings.callers.send, connection, call))
 
     def is_behind(self, connection: int) -> bool:
