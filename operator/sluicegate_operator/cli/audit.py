@@ -161,6 +161,30 @@ def changes(context: typer.Context) -> None:
 
 
 @audit.command(context_settings=_THROUGH)
+def usage(context: typer.Context) -> None:
+    """Show which client moved how much on which topic."""
+    _become("usage", *context.args)
+
+
+@audit.command(context_settings=_THROUGH)
+def failures(context: typer.Context) -> None:
+    """Show which error which client got, from which API and topic."""
+    _become("failures", *context.args)
+
+
+@audit.command(context_settings=_THROUGH)
+def cost(context: typer.Context) -> None:
+    """Show what each client, principal or topic costs."""
+    _become("cost", *context.args)
+
+
+@audit.command(context_settings=_THROUGH)
+def storms(context: typer.Context) -> None:
+    """Show the connection storms, the latest first."""
+    _become("storms", *context.args)
+
+
+@audit.command(context_settings=_THROUGH)
 def package(context: typer.Context) -> None:
     """Create the two files for spark-submit to run the pipeline on a Spark cluster."""
     _become("package", *context.args)

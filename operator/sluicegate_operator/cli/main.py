@@ -45,7 +45,10 @@ COMMANDS = {
     "storm": Command("open many connections to a listener to test its limits", "storms.storm"),
     "crds": Command("print or write the CustomResourceDefinitions", "manifests.crds"),
     "broker": Command("run one broker: `sluicegate broker --config server.properties`", program="broker_runtime"),
-    "audit": Command("use the audit log: tail, query, check, land, upkeep, publish, follow, changes, report", "audit"),
+    "audit": Command(
+        "use the audit log: tail, query, check, land, build, report, usage, failures, changes, storms, cost, ...",
+        "audit",
+    ),
 }
 
 

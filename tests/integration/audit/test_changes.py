@@ -259,7 +259,7 @@ def test_groups_and_their_offsets(audited: Audited) -> None:
         (0,)
     ]
     records = "SELECT sum(records) FROM partition JOIN request USING (cluster_id, broker_id, boot_id, seq) WHERE"
-    assert audited.ask(f"{records} client_id = 'reader' AND topic = 'orders'") == [(100,)]
+    assert audited.ask(f"{records} request.client_id = 'reader' AND topic = 'orders'") == [(100,)]
 
 
 def audited_is_empty(admin: AdminClient) -> bool:
