@@ -79,6 +79,11 @@ class Audited:
         names = columns or "api, resource_type, resource_name, key, operation, old_value, new_value, error_code"
         return self.ask(f"SELECT {names} FROM change WHERE client_id = 'admin-me' ORDER BY ts, broker_id, seq")
 
+    def await_rows(self, count: int) -> None:
+        """Wait until the brokers have written so many changes: a broker that stops looks at no further answer."""
+        sql = "SELECT count(*) FROM change WHERE client_id = 'admin-me'"
+        until(lambda: next(iter(Events(None, [self._spools]).ask(sql)[1]))[0] >= count, f"{count} changes are written")
+
     def ask(self, sql: str) -> list[Row]:
         return list(Events(self._target).ask(sql)[1])
 
@@ -311,6 +316,7 @@ def test_of_thousands_of_topics_some_are_told_and_the_rest_is_counted(audited: A
     assert create(3_000) == {"none"}
     assert create(10_000) == {"policy_violation"}, "the cluster has no room for so many partitions"
 
+    audited.await_rows(2 * 1001)
     rows = audited.told("resource_name, error_code, further")
     names = [f"many-{number}" for number in range(1000)]
     assert rows[:1001] == [*((name, 0, None) for name in names), (None, 0, 2_000)]
