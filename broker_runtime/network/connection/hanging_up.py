@@ -35,14 +35,14 @@ class HangingUp:
 
     def __init__(self, shared: Served) -> None:
         self._shared = shared
-        self._left: dict[ServedConnection, Connection] = {}
+        self._left: list[Connection] = []
         self.lengths = TurnLengths("hanging up")
 
     def begin(self, connections: Iterable[Connection]) -> None:
         is_new = not self._left
         for connection in connections:
             connection.handler = _end
-            self._left[connection] = connection
+            self._left.append(connection)
         if self._left and is_new:
             self._shared.loop.call_soon(self._turn)
 
@@ -51,7 +51,7 @@ class HangingUp:
         begin_s = now_s = now()
         while left and now_s < begin_s + TURN_S:
             # The connection may have ended already; closing it again has no effect.
-            left.popitem()[1].close()
+            left.pop().close()
             now_s = now()
         self.lengths.note(now_s - begin_s, now_s)
         if left:
