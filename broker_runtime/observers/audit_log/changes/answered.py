@@ -1,14 +1,15 @@
 """The outcome of each resource, from the bytes of an answer. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from broker_runtime.apis.request.call import Call
-from broker_runtime.observers.audit_log.changes.asked import Identity
+from broker_runtime.observers.audit_log.changes.asked import Identity, quota_entity
 from broker_runtime.observers.layout import view_of
 from broker_runtime.observers.source import MessageSource
 from broker_runtime.observers.view import Struct
 from broker_runtime.slicing.steps import Steps
+from broker_runtime.wire import versions
 from broker_runtime.wire.messages import message_type
 from broker_runtime.wire.reply import FileRegion
 
@@ -85,26 +86,25 @@ def _of_configs(answer: Struct) -> Iterator[Outcome]:
 
 def _of_quotas(answer: Struct) -> Iterator[Outcome]:
     for item in answer.get_array("entries").passing():
-        parts: list[tuple[Any, Any]] = [(part.entity_type, part.entity_name) for part in item.get_array("entity")]
-        yield (tuple(sorted(parts, key=lambda part: part[0])),), item.error_code
+        yield (quota_entity(item.get_array("entity")),), item.error_code
 
 
 _BY_API: Final[Mapping[int, Callable[[Struct], Iterator[Outcome]]]] = {
-    19: _by_field("topics", "name"),
-    20: _by_field("responses", "name", "topic_id"),
-    21: _by_partition("topics", "name", "partitions", "partition_index"),
-    30: _by_number("results"),
-    31: _by_number("filter_results"),
-    33: _of_configs,
-    34: _by_partition("results", "topic_name", "partitions", "partition_index"),
-    37: _by_field("results", "name"),
-    42: _by_field("results", "group_id"),
-    43: _by_partition("replica_election_results", "topic", "partition_result", "partition_id"),
-    44: _of_configs,
-    45: _by_partition("responses", "name", "partitions", "partition_index"),
-    47: _by_partition("topics", "name", "partitions", "partition_index"),
-    49: _of_quotas,
-    51: _by_field("results", "user"),
-    57: _by_field("results", "feature"),
+    versions.CREATE_TOPICS: _by_field("topics", "name"),
+    versions.DELETE_TOPICS: _by_field("responses", "name", "topic_id"),
+    versions.DELETE_RECORDS: _by_partition("topics", "name", "partitions", "partition_index"),
+    versions.CREATE_ACLS: _by_number("results"),
+    versions.DELETE_ACLS: _by_number("filter_results"),
+    versions.ALTER_CONFIGS: _of_configs,
+    versions.ALTER_REPLICA_LOG_DIRS: _by_partition("results", "topic_name", "partitions", "partition_index"),
+    versions.CREATE_PARTITIONS: _by_field("results", "name"),
+    versions.DELETE_GROUPS: _by_field("results", "group_id"),
+    versions.ELECT_LEADERS: _by_partition("replica_election_results", "topic", "partition_result", "partition_id"),
+    versions.INCREMENTAL_ALTER_CONFIGS: _of_configs,
+    versions.ALTER_PARTITION_REASSIGNMENTS: _by_partition("responses", "name", "partitions", "partition_index"),
+    versions.OFFSET_DELETE: _by_partition("topics", "name", "partitions", "partition_index"),
+    versions.ALTER_CLIENT_QUOTAS: _of_quotas,
+    versions.ALTER_USER_SCRAM_CREDENTIALS: _by_field("results", "user"),
+    versions.UPDATE_FEATURES: _by_field("results", "feature"),
 }
 """The answers to other APIs have an error code of the whole request only."""

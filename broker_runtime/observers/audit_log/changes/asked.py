@@ -4,7 +4,7 @@
 because a long request has rows for some of its resources only.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +17,7 @@ from broker_runtime.observers.audit_log.changes.values import (
 )
 from broker_runtime.observers.surroundings import MetadataBefore
 from broker_runtime.security.acls.model import AclOperation, AclPattern, AclPermission, AclResource
+from broker_runtime.wire import versions
 from kafka_bytes import own_keys
 
 Identity = Hashable
@@ -24,6 +25,10 @@ Identity = Hashable
 
 EVERYTHING: Final = None
 """The identity of a request that names no resource, and means all of them."""
+
+
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Pairs of entity type and name, sorted by type; a name of None is the default entity of its type."""
 
 
 class Row(NamedTuple):
@@ -241,13 +246,16 @@ def _replicas(ids: Any) -> str | None:
 
 def _alter_client_quotas(request: Any, seen: Seen) -> Iterator[Resource]:
     for entry in request.entries:
-        entity = tuple(
-            sorted(((part.entity_type, part.entity_name) for part in entry.entity), key=lambda part: part[0])
-        )
+        entity = quota_entity(entry.entity)
         yield entity, _quota_rows(entity, entry.ops, seen)
 
 
-def _quota_rows(entity: tuple[tuple[str, str | None], ...], ops: Any, seen: Seen) -> Iterator[Row]:
+def quota_entity(parts: Iterable[Any]) -> QuotaEntity:
+    """Return the entity of a request or an answer about client quotas."""
+    return tuple(sorted(((part.entity_type, part.entity_name) for part in parts), key=lambda part: part[0]))
+
+
+def _quota_rows(entity: QuotaEntity, ops: Any, seen: Seen) -> Iterator[Row]:
     name = cut(", ".join(f"{kind}={_quota_name(kind, name, seen)}" for kind, name in entity))
     if not ops:
         yield Row("client quota", name, None, "set", None, None, None)
@@ -323,23 +331,23 @@ class OffsetsAsked(NamedTuple):
 
 
 _BY_API: Final[Mapping[int, Callable[[Any, Seen], Iterator[Resource]]]] = {
-    19: _create_topics,
-    20: _delete_topics,
-    21: _delete_records,
-    30: _create_acls,
-    31: _delete_acls,
-    33: _alter_configs,
-    34: _alter_replica_log_dirs,
-    37: _create_partitions,
-    42: _delete_groups,
-    43: _elect_leaders,
-    44: _incremental_alter_configs,
-    45: _alter_partition_reassignments,
-    47: _offset_delete,
-    49: _alter_client_quotas,
-    51: _alter_user_scram_credentials,
-    57: _update_features,
-    64: _unregister_broker,
+    versions.CREATE_TOPICS: _create_topics,
+    versions.DELETE_TOPICS: _delete_topics,
+    versions.DELETE_RECORDS: _delete_records,
+    versions.CREATE_ACLS: _create_acls,
+    versions.DELETE_ACLS: _delete_acls,
+    versions.ALTER_CONFIGS: _alter_configs,
+    versions.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+    versions.CREATE_PARTITIONS: _create_partitions,
+    versions.DELETE_GROUPS: _delete_groups,
+    versions.ELECT_LEADERS: _elect_leaders,
+    versions.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
+    versions.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
+    versions.OFFSET_DELETE: _offset_delete,
+    versions.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
+    versions.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+    versions.UPDATE_FEATURES: _update_features,
+    versions.UNREGISTER_BROKER: _unregister_broker,
     own_keys.ACCEPT_LOG_LOSS: _accept_log_loss,
 }
 API_KEYS: Final = frozenset(_BY_API)
