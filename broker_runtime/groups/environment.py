@@ -76,3 +76,8 @@ class GroupEnvironment(Protocol):
         If the term has ended meanwhile, nothing follows.
         """
         ...
+
+
+def take_room(environment: GroupEnvironment, size: int, group_id: str) -> None:
+    """Take `size` bytes for a member, within the limit in force. Raises KafkaError (GROUP_MAX_SIZE_REACHED)."""
+    environment.members_room.take(size, environment.config.sluicegate_groups_members_bytes_max, group_id)

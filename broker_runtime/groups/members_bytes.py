@@ -1,4 +1,4 @@
-"""What the members of a group have told its coordinator, in bytes, for `members_room`. Pure."""
+"""Measures the members of a group for `members_room`: the bytes of their subscriptions and assignments. Pure."""
 
 from collections.abc import Iterable
 from typing import Protocol

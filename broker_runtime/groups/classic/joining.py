@@ -13,7 +13,7 @@ from broker_runtime.groups.classic.rebalance import NOTHING
 from broker_runtime.groups.classic.requests import NO_ID, JoinAnswer, JoinRequest
 from broker_runtime.groups.classic.states import ClassicState
 from broker_runtime.groups.classic.subscriptions import names_too_many
-from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.environment import GroupEnvironment, take_room
 from broker_runtime.groups.group import CONSUMER
 from broker_runtime.groups.record_codec import write_member
 from broker_runtime.groups.room import check_room_for_group
@@ -61,7 +61,7 @@ def join_classic(
         return _turn_away(group, environment, request.member_id)
     if not _speaks_with(group, request):
         return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
-    _take_room(group, environment, request)
+    _take_room_if_new(group, environment, request)
     if request.member_id:
         return _come_back(group, environment, request)
     state.groups[group.group_id] = group
@@ -112,14 +112,13 @@ def _has_room(group: ClassicGroup, member_id: str, size_max: int) -> bool:
     return member is not None or len(members) < size_max
 
 
-def _take_room(group: ClassicGroup, environment: GroupEnvironment, request: JoinRequest) -> None:
+def _take_room_if_new(group: ClassicGroup, environment: GroupEnvironment, request: JoinRequest) -> None:
     """Take the room of what the member tells, if it is new. Raises KafkaError (GROUP_MAX_SIZE_REACHED)."""
     member = group.members.by_id.get(request.member_id)
     is_known = member is not None and member.protocols == request.protocols
     gets_only_an_id = not request.member_id and request.group_instance_id is None and request.needs_known_id
     if not (is_known or gets_only_an_id):
-        most = environment.config.sluicegate_groups_members_bytes_max
-        environment.members_room.take(size_of(request.protocols), most, group.group_id)
+        take_room(environment, size_of(request.protocols), group.group_id)
 
 
 def _turn_away(group: ClassicGroup, environment: GroupEnvironment, member_id: str) -> Joining:

@@ -13,7 +13,7 @@ from broker_runtime.groups.classic.portions import in_portions
 from broker_runtime.groups.classic.rebalance import NOTHING, Records
 from broker_runtime.groups.classic.requests import SyncAnswer, SyncRequest
 from broker_runtime.groups.classic.states import ClassicState
-from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.environment import GroupEnvironment, take_room
 from broker_runtime.groups.record_codec import write_member
 from broker_runtime.groups.records import ClassicMember
 from broker_runtime.groups.state import GroupsState
@@ -46,7 +46,7 @@ def sync(
         return _refused(ErrorCode.INVALID_REQUEST)
     if group.state is ClassicState.COMPLETING_REBALANCE and group.leader == request.member_id:
         size = sum(len(assignment) for _, assignment in request.assignments)
-        environment.members_room.take(size, environment.config.sluicegate_groups_members_bytes_max, group.group_id)
+        take_room(environment, size, group.group_id)
     rebalance.has_synced(group, environment, request.member_id)
     member = group.members.by_id[request.member_id]
     if group.state is ClassicState.STABLE:

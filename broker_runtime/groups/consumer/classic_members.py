@@ -36,7 +36,7 @@ from broker_runtime.groups.consumer.joining import (
     check_instance,
     check_room,
     replacement,
-    take_room,
+    take_room_if_new,
 )
 from broker_runtime.groups.consumer.reconciliation import without
 from broker_runtime.groups.consumer.state.group import ConsumerGroup
@@ -179,7 +179,7 @@ def _join(
     owned = None if subscription.owned is None else (yield from by_id(subscription.owned, environment.image))
     names = yield from sorted_names(subscription.topics)
     updated = _updated(speaker.member, request, subscription, names)
-    take_room(environment, group, speaker.member, updated)
+    take_room_if_new(environment, group, speaker.member, updated)
     moved = yield from advance(group, environment, speaker, updated, owned or {}, records)
     begin_session(state, group, speaker, moved, environment)
     environment.timers.once_taken(partial(_expect_sync, environment, group.group_id, moved))

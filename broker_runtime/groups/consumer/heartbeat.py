@@ -16,7 +16,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer.advance import advance
 from broker_runtime.groups.consumer.fencing import arm_session, find_consumer_group, stop_waiting
-from broker_runtime.groups.consumer.joining import begin_session, speaker_of, take_room
+from broker_runtime.groups.consumer.joining import begin_session, speaker_of, take_room_if_new
 from broker_runtime.groups.consumer.leaving import leave
 from broker_runtime.groups.consumer.regexes import refresh_is_due
 from broker_runtime.groups.consumer.state.group import ConsumerGroup
@@ -147,7 +147,7 @@ def _decide(
     member_id = request.member_id or environment.new_id()
     speaker = yield from speaker_of(group, request, member_id, environment.config.group_consumer_max_size, records)
     updated = yield from _updated(speaker.member, request)
-    take_room(environment, group, speaker.member, updated)
+    take_room_if_new(environment, group, speaker.member, updated)
     moved = yield from advance(group, environment, speaker, updated, request.owned, records, request.topic_filter)
     begin_session(state, group, speaker, moved, environment)
     if speaker.member.speaks_classic:

@@ -8,7 +8,7 @@ from broker_runtime.groups.consumer.fencing import arm_session, removal
 from broker_runtime.groups.consumer.state.group import ConsumerGroup
 from broker_runtime.groups.consumer.state.member import NOTHING, STATIC_LEAVE_EPOCH, ConsumerMember
 from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
-from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.environment import GroupEnvironment, take_room
 from broker_runtime.groups.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
@@ -78,13 +78,12 @@ def check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:
         )
 
 
-def take_room(
+def take_room_if_new(
     environment: GroupEnvironment, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember
 ) -> None:
     """Take the room of what a member tells, if it is new. Raises KafkaError (GROUP_MAX_SIZE_REACHED)."""
     if after.metadata is not before.metadata:
-        most = environment.config.sluicegate_groups_members_bytes_max
-        environment.members_room.take(after.size, most, group.group_id)
+        take_room(environment, after.size, group.group_id)
 
 
 def check_instance(static: ConsumerMember | None, instance_id: str, member_id: str) -> ConsumerMember:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.environment import take_room
 from broker_runtime.groups.push.pings import ping_later
 from broker_runtime.groups.push.rebalance import want_rebalance
 from broker_runtime.groups.push.registration import ConsumerRegistration, check_registration
@@ -44,8 +45,7 @@ def register(
         )
     known = group.members.get(asked.consumer_id) if isinstance(group, PushGroup) else None
     if known is None or known.value != asked.value:
-        most = environment.config.sluicegate_groups_members_bytes_max
-        environment.members_room.take(size_of(asked.value), most, asked.group_id)
+        take_room(environment, size_of(asked.value), asked.group_id)
         records.append(GroupRecord(PushMemberKey(asked.group_id, asked.consumer_id), asked.value))
     admit = partial(_admit, environment, asked.group_id, asked.consumer_id, (connection, topic_filter))
     environment.timers.continue_with((asked.group_id, _ADMIT, asked.consumer_id), admit)
