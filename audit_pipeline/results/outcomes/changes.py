@@ -1,13 +1,12 @@
 """The fact `changes`: who changed what, from where, when, and with what outcome. Pure."""
 
-from itertools import chain
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
 from audit_pipeline.results.frames import as_table
-from audit_pipeline.results.outcomes.error_names import ERROR_NAMES
+from audit_pipeline.results.outcomes.failed import name_of_code
 
 SUCCEEDED: Final = "succeeded"
 UNKNOWN_OUTCOME: Final = "unknown"
@@ -20,14 +19,9 @@ def changes(change: DataFrame) -> DataFrame:
 
 
 def _outcome(error_code: Column, ending: Column) -> Column:
-    literals = (
-        F.lit(each).cast("smallint") if isinstance(each, int) else F.lit(each)
-        for each in chain.from_iterable(ERROR_NAMES.items())
-    )
-    named = F.element_at(F.create_map(*literals), error_code)
     return (
         F.when(error_code == 0, SUCCEEDED)
-        .when(error_code.isNotNull(), F.coalesce(named, F.concat(F.lit("error "), error_code.cast("string"))))
+        .when(error_code.isNotNull(), name_of_code(error_code))
         .when(ending != "answered", ending)
         .otherwise(UNKNOWN_OUTCOME)
     )

@@ -65,16 +65,20 @@ EXPECTED_ERRORS: Final = (
 """Others stay failures: a client that retries NOT_LEADER_OR_FOLLOWER, for example, lost time, and a leader moved."""
 
 
-def error_name(error_code: Column, ending: Column) -> Column:
-    """Return the name of a failure: that of its error code, else its ending; null if it has neither."""
+def name_of_code(error_code: Column) -> Column:
+    """Return the name of an error code, `error N` for one that Kafka does not have; null if it is unknown."""
     names = F.create_map(
         *(
             F.lit(each).cast("smallint") if isinstance(each, int) else F.lit(each)
             for each in chain.from_iterable(ERROR_NAMES.items())
         )
     )
-    named = F.coalesce(F.element_at(names, error_code), F.concat(F.lit("error "), error_code.cast("string")))
-    return F.when(error_code != 0, named).when(ending != "answered", ending)
+    return F.coalesce(F.element_at(names, error_code), F.concat(F.lit("error "), error_code.cast("string")))
+
+
+def error_name(error_code: Column, ending: Column) -> Column:
+    """Return the name of a failure: that of its error code, else its ending; null if it has neither."""
+    return F.when(error_code != 0, name_of_code(error_code)).when(ending != "answered", ending)
 
 
 def is_expected(api: Column, error: Column) -> Column:

@@ -12,7 +12,14 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 
 from audit_pipeline.results.frames import EventFrames, as_table
 from audit_pipeline.results.histogram import bucket_in, bucket_of, packed, requests_in
-from audit_pipeline.results.requested.measured import FETCH, api_of_partition, is_failed, service_us, window_start
+from audit_pipeline.results.requested.measured import (
+    FETCH,
+    api_of_partition,
+    is_failed,
+    service_us,
+    whole,
+    window_start,
+)
 
 _KEY: Final = ("window_start", "client_id", "topic", "principal", "api", "cluster_id", "event_date")
 _SUMS: Final = ("requests", "errors")
@@ -46,16 +53,12 @@ def _counts() -> list[Column]:
 def _entries() -> Column:
     """Return the buckets of a chunk that have requests, packed."""
     made = (packed(F.col("chunk") * _TOGETHER + number, F.col(f"at_{number}")) for number in range(_TOGETHER))
-    known = (F.when(F.col(f"at_{number}") > 0, each).otherwise(_long(0)) for number, each in enumerate(made))
-    return F.array_remove(F.array(*known), _long(0))
+    known = (F.when(F.col(f"at_{number}") > 0, each).otherwise(whole(0)) for number, each in enumerate(made))
+    return F.array_remove(F.array(*known), whole(0))
 
 
 def _entry(entry: Column) -> Column:
     return F.struct(bucket_in(entry).cast("smallint").alias("bucket"), requests_in(entry).alias("requests"))
-
-
-def _long(number: int) -> Column:
-    return F.lit(number).cast("long")
 
 
 def _requests(request: DataFrame) -> DataFrame:
@@ -68,10 +71,10 @@ def _requests(request: DataFrame) -> DataFrame:
         "principal",
         "client_id",
         F.lit(None).cast("string").alias("topic"),
-        _long(1).alias("requests"),
+        whole(1).alias("requests"),
         (~is_measured).cast("long").alias("errors"),
         F.when(is_measured, bucket_of(service_us())).alias("bucket"),
-        _long(1).alias("measured"),
+        whole(1).alias("measured"),
     )
 
 
@@ -87,16 +90,16 @@ def _partitions(partition: DataFrame) -> DataFrame:
         "principal",
         F.lit(None).cast("string").alias("client_id"),
         "topic",
-        _long(1).alias("requests"),
+        whole(1).alias("requests"),
         (~is_measured).cast("long").alias("errors"),
         F.when(is_measured, bucket_of(F.col("service_us"))).alias("bucket"),
-        _long(1).alias("measured"),
+        whole(1).alias("measured"),
     )
 
 
 def _intervals(rollup: DataFrame) -> DataFrame:
     """Return rows for intervals of level rollup: one for the sums of each, and one for each bucket of its histogram."""
-    of_sums = F.struct(F.lit(None).cast("smallint").alias("bucket"), _long(0).alias("measured"))
+    of_sums = F.struct(F.lit(None).cast("smallint").alias("bucket"), whole(0).alias("measured"))
     entries = F.transform(
         F.map_entries("latency"), lambda entry: F.struct(entry["key"].alias("bucket"), entry["value"].alias("measured"))
     )
@@ -111,7 +114,7 @@ def _intervals(rollup: DataFrame) -> DataFrame:
         "principal",
         "client_id",
         "topic",
-        *(F.when(is_of_sums, F.col(name)).otherwise(_long(0)).alias(name) for name in _SUMS),
+        *(F.when(is_of_sums, F.col(name)).otherwise(whole(0)).alias(name) for name in _SUMS),
         F.col("part.bucket").alias("bucket"),
         F.col("part.measured").alias("measured"),
     )

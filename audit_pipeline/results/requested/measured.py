@@ -15,6 +15,11 @@ OF_REQUEST: Final = (*CLIENT, "replica_id", "service_us")
 """Columns of partition that repeat the request. Version 1.0 does not have them."""
 
 
+def whole(number: int | None) -> Column:
+    """Return a constant of the type of counts and sizes."""
+    return F.lit(number).cast("long")
+
+
 def window_start() -> Column:
     return begun(F.col("ts"), WINDOW_MINUTES * 60).alias("window_start")
 

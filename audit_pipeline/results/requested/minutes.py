@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
 from audit_pipeline.results.frames import EventFrames, as_table
-from audit_pipeline.results.requested.measured import is_failed
+from audit_pipeline.results.requested.measured import is_failed, whole
 from audit_pipeline.results.times import begun
 
 _KEY: Final = ("minute", "api", "is_follower", "cluster_id", "event_date")
@@ -23,7 +23,7 @@ def minutes(events: EventFrames) -> DataFrame:
         "cluster_id",
         "api",
         F.col("replica_id").isNotNull().alias("is_follower"),
-        F.lit(1).cast("long").alias("requests"),
+        whole(1).alias("requests"),
         is_failed().cast("long").alias("errors"),
         *moved,
     )

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 
 from audit_pipeline.results.frames import EventFrames, as_table
 from audit_pipeline.results.requested.addresses import address_group
-from audit_pipeline.results.requested.measured import FETCH, PRODUCE, api_of_partition, is_failed, window_start
+from audit_pipeline.results.requested.measured import FETCH, PRODUCE, api_of_partition, is_failed, whole, window_start
 from audit_pipeline.results.tables import UNKNOWN
 
 _KEY: Final = (
@@ -29,34 +29,26 @@ def usage(events: EventFrames) -> DataFrame:
     return as_table(added, "usage")
 
 
-def _long(number: int | None) -> Column:
-    return F.lit(number).cast("long")
-
-
-def _never() -> Column:
-    return F.lit(None).cast("timestamp").alias("last_moved")
+def _of_client() -> tuple[Column | str, ...]:
+    """Return the window and the client of rows that always tell their client."""
+    group = address_group(F.col("client_ip")).alias("address_group")
+    return ("event_date", window_start(), "cluster_id", "listener", "principal", group, *_SOMETIMES)
 
 
 def _requests(request: DataFrame) -> DataFrame:
     return request.select(
-        "event_date",
-        window_start(),
-        "cluster_id",
-        "listener",
-        "principal",
-        address_group(F.col("client_ip")).alias("address_group"),
-        *_SOMETIMES,
+        *_of_client(),
         "api",
         F.lit(None).cast("string").alias("topic"),
         F.col("replica_id").isNotNull().alias("is_follower"),
         "error_code",
         "ending",
-        _long(1).alias("requests"),
+        whole(1).alias("requests"),
         is_failed().cast("long").alias("errors"),
         F.col("request_bytes").alias("in_bytes"),
         F.col("response_bytes").alias("out_bytes"),
-        _long(None).alias("records"),
-        _never(),
+        whole(None).alias("records"),
+        F.lit(None).cast("timestamp").alias("last_moved"),
     )
 
 
@@ -74,10 +66,10 @@ def _partitions(partition: DataFrame) -> DataFrame:
         F.col("replica_id").isNotNull().alias("is_follower"),
         "error_code",
         F.lit(None).cast("string").alias("ending"),
-        _long(1).alias("requests"),
+        whole(1).alias("requests"),
         (F.col("error_code") != 0).cast("long").alias("errors"),
-        F.when(F.col("api_key") == PRODUCE, F.col("bytes")).otherwise(_long(0)).alias("in_bytes"),
-        F.when(F.col("api_key") == FETCH, F.col("bytes")).otherwise(_long(0)).alias("out_bytes"),
+        F.when(F.col("api_key") == PRODUCE, F.col("bytes")).otherwise(whole(0)).alias("in_bytes"),
+        F.when(F.col("api_key") == FETCH, F.col("bytes")).otherwise(whole(0)).alias("out_bytes"),
         F.col("records").cast("long").alias("records"),
         F.when(F.col("bytes") > 0, F.col("ts")).alias("last_moved"),
     )
@@ -88,13 +80,7 @@ def _intervals(rollup: DataFrame) -> DataFrame:
     is_topic = F.col("topic").isNotNull()
     moved = is_topic & (F.col("request_bytes") + F.col("response_bytes") > 0)
     return rollup.select(
-        "event_date",
-        window_start(),
-        "cluster_id",
-        "listener",
-        "principal",
-        address_group(F.col("client_ip")).alias("address_group"),
-        *_SOMETIMES,
+        *_of_client(),
         "api",
         "topic",
         F.lit(False).alias("is_follower"),

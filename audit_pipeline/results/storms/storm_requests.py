@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 
 from audit_pipeline.results.frames import as_table
 from audit_pipeline.results.histogram import bucket_of
+from audit_pipeline.results.requested.measured import is_failed, service_us
 from audit_pipeline.results.storms.storm_episodes import CALM_S
 from audit_pipeline.results.tables import BIN_S
 from audit_pipeline.results.times import after, begun
@@ -50,13 +51,7 @@ def _spans(stormy: DataFrame) -> DataFrame:
 
 def _timed(request: DataFrame) -> DataFrame:
     """Return the requests of clients that were answered without error, with the bucket of their service time."""
-    waited_us = F.when(F.col("api") == "Fetch", F.col("wait_us")).otherwise(0)
-    is_timed = (
-        F.col("api").isin("Produce", "Fetch")
-        & F.col("replica_id").isNull()
-        & (F.coalesce("error_code", F.lit(0)) == 0)
-        & (F.col("ending") == "answered")
-    )
+    is_timed = F.col("api").isin("Produce", "Fetch") & F.col("replica_id").isNull() & ~is_failed()
     return request.where(is_timed).select(
         F.to_date("ts").alias("event_date"),
         begun(F.col("ts"), _MINUTE_S).alias("minute"),
@@ -64,5 +59,5 @@ def _timed(request: DataFrame) -> DataFrame:
         "cluster_id",
         "client_ip",
         "client_id",
-        bucket_of(F.col("total_us") - waited_us).alias("bucket"),
+        bucket_of(service_us()).alias("bucket"),
     )

@@ -28,7 +28,7 @@ def test_requests_count_by_the_second_in_storms_and_by_the_minute_before_them(sp
         spark,
         "request",
         asked("00:02:00"),
-        asked("00:02:30", 1_000, api="Fetch", wait_us=999),
+        asked("00:02:30", 1_000, api="Fetch", api_key=1, wait_us=999),
         asked("00:01:59.999999"),
         asked("00:12:00"),
         asked("00:12:34.5"),
