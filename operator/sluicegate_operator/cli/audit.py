@@ -5,7 +5,7 @@ This process becomes `python -m audit_pipeline`, which does the work: the packag
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -112,82 +112,33 @@ def check(
     _become("check", *options, "--", target or str(_found(data_dir, cluster).segments))
 
 
-@audit.command(context_settings=_THROUGH)
-def land(context: typer.Context) -> None:
-    """Convert the spools of a broker into Parquet segments. `sluicegate up` does this automatically."""
-    _become("land", *context.args)
+_PASSED_ON = {
+    "land": "Convert the spools of a broker into Parquet segments. `sluicegate up` does this automatically.",
+    "keep": "Run `land --follow` in a process, and restart the process when it ends.",
+    "upkeep": "Compact the segments of past hours, and delete segments beyond the limits.",
+    "publish": "Publish the events of segments to a topic, each event once.",
+    "follow": "Aggregate new events before the next run of `build`.",
+    "report": "Write a page about the results that `build` made, for people to read.",
+    "build": "Compute results from landed segments with Spark, and publish them.",
+    "changes": "Show who changed topics, configurations, quotas, groups, ACLs and users, and with what outcome.",
+    "usage": "Show which client moved how much on which topic.",
+    "failures": "Show which error which client got, from which API and topic.",
+    "cost": "Show what each client, principal or topic costs.",
+    "storms": "Show the connection storms, the latest first.",
+    "package": "Create the two files for spark-submit to run the pipeline on a Spark cluster.",
+}
+"""Commands whose arguments all go to the pipeline, with their help."""
 
 
-@audit.command(context_settings=_THROUGH)
-def keep(context: typer.Context) -> None:
-    """Run `land --follow` in a process, and restart the process when it ends."""
-    _become("keep", *context.args)
+def _passes_on(name: str) -> Callable[[typer.Context], None]:
+    def command(context: typer.Context) -> None:
+        _become(name, *context.args)
+
+    return command
 
 
-@audit.command(context_settings=_THROUGH)
-def upkeep(context: typer.Context) -> None:
-    """Compact the segments of past hours, and delete segments beyond the limits."""
-    _become("upkeep", *context.args)
-
-
-@audit.command(context_settings=_THROUGH)
-def publish(context: typer.Context) -> None:
-    """Publish the events of segments to a topic, each event once."""
-    _become("publish", *context.args)
-
-
-@audit.command(context_settings=_THROUGH)
-def follow(context: typer.Context) -> None:
-    """Aggregate new events before the next run of `build`."""
-    _become("follow", *context.args)
-
-
-@audit.command(context_settings=_THROUGH)
-def report(context: typer.Context) -> None:
-    """Write a page about the results that `build` made, for people to read."""
-    _become("report", *context.args)
-
-
-@audit.command(context_settings=_THROUGH)
-def build(context: typer.Context) -> None:
-    """Compute results from landed segments with Spark, and publish them."""
-    _become("build", *context.args)
-
-
-@audit.command(context_settings=_THROUGH)
-def changes(context: typer.Context) -> None:
-    """Show who changed topics, configurations, quotas, groups, ACLs and users, and with what outcome."""
-    _become("changes", *context.args)
-
-
-@audit.command(context_settings=_THROUGH)
-def usage(context: typer.Context) -> None:
-    """Show which client moved how much on which topic."""
-    _become("usage", *context.args)
-
-
-@audit.command(context_settings=_THROUGH)
-def failures(context: typer.Context) -> None:
-    """Show which error which client got, from which API and topic."""
-    _become("failures", *context.args)
-
-
-@audit.command(context_settings=_THROUGH)
-def cost(context: typer.Context) -> None:
-    """Show what each client, principal or topic costs."""
-    _become("cost", *context.args)
-
-
-@audit.command(context_settings=_THROUGH)
-def storms(context: typer.Context) -> None:
-    """Show the connection storms, the latest first."""
-    _become("storms", *context.args)
-
-
-@audit.command(context_settings=_THROUGH)
-def package(context: typer.Context) -> None:
-    """Create the two files for spark-submit to run the pipeline on a Spark cluster."""
-    _become("package", *context.args)
+for _name, _help in _PASSED_ON.items():
+    audit.command(_name, help=_help, context_settings=_THROUGH)(_passes_on(_name))
 
 
 def _found(data_dir: Path, cluster: str | None) -> LocalAudit:
