@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from audit_pipeline.commands.commands import CELL_CHARS_MAX, print_csv, print_table
 from audit_pipeline.errors import BadUseError
-from audit_pipeline.results.tables import OWN_CLIENTS
+from audit_pipeline.results.tables import OWN_CLIENTS, is_own_client
 
 _PLACE: Final = "a name, or its beginning and a star, such as orders-*"
 
@@ -54,7 +54,7 @@ class Asked:
                     f"starts_with({column}, $asked_{name})" if _is_start(wanted) else f"{column} = $asked_{name}"
                 )
         if client is not None and not self.is_with_own:
-            parts.append(f"coalesce(NOT starts_with({client}, '{OWN_CLIENTS}'), true)")
+            parts.append(f"NOT {is_own_client(client)}")
         return " AND ".join(parts) or "true"
 
     @property
@@ -106,6 +106,15 @@ def asked_of(given: argparse.Namespace) -> Asked:
         getattr(given, "topic", None),
         getattr(given, "own", False),
     )
+
+
+def ask(results: str, sql: str, asked: Asked, **given: Any) -> Sequence[dict[str, Any]]:
+    """Return the rows of the SQL over published results. Raises BadUseError without results, OSError."""
+    # Only the commands that need DuckDB load it.
+    from audit_pipeline.report.asking import PublishedTables  # noqa: PLC0415
+    from audit_pipeline.spool.targets import open_target  # noqa: PLC0415
+
+    return PublishedTables(open_target(results)).ask(sql, **asked.parameters, **given)
 
 
 def show(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], output: str) -> None:

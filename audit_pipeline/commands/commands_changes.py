@@ -6,7 +6,7 @@ from collections.abc import Callable
 from threading import Event
 from typing import Any, Final
 
-from audit_pipeline.commands.asked import Asked, add_asked, asked_of, show
+from audit_pipeline.commands.asked import Asked, add_asked, ask, asked_of, show
 from audit_pipeline.commands.commands import OK
 
 _ROWS: Final = 1000
@@ -42,13 +42,9 @@ def add_changes(found: Any) -> None:
 
 
 def changes(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
-    from audit_pipeline.report.asking import PublishedTables  # noqa: PLC0415
-    from audit_pipeline.spool.targets import open_target  # noqa: PLC0415
-
     asked = asked_of(given)
-    tables = PublishedTables(open_target(given.results))
     sql = _SELECT.format(condition=condition_of(asked, is_failed=given.failed))
-    rows = tables.ask(sql, **asked.parameters, limit=given.limit + 1)
+    rows = ask(given.results, sql, asked, limit=given.limit + 1)
     show(rows[: given.limit], COLUMNS, given.output)
     if len(rows) > given.limit:
         print(f"older changes are not shown: there are more than {given.limit} (--limit)", file=sys.stderr)

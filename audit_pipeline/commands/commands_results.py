@@ -2,16 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import Event
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from audit_pipeline.commands.asked import Asked, add_asked, asked_of, show
+from audit_pipeline.commands.asked import add_asked, ask, asked_of, show
 from audit_pipeline.commands.commands import OK
 from audit_pipeline.errors import BadUseError
-
-if TYPE_CHECKING:
-    from audit_pipeline.report.asking import PublishedTables
 
 _WINDOW_US: Final = 600_000_000
 _DAY_US: Final = 86_400_000_000
@@ -107,14 +104,14 @@ def show_usage(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> in
         names=", ".join(f'"{name}"' for name in given.by),
     )
     moved = (moved_in, moved_out, *(("records",) if is_of_topics else ()), "requests", "errors")
-    show(_ask(given.results, sql, asked), (*given.by, *moved), given.output)
+    show(ask(given.results, sql, asked), (*given.by, *moved), given.output)
     return OK
 
 
 def show_failures(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     asked = asked_of(given)
     condition = asked.condition(time="window_start", step_us=_WINDOW_US, client="client_id", topic="topic")
-    rows = _ask(given.results, _FAILURES.format(condition=condition), asked)
+    rows = ask(given.results, _FAILURES.format(condition=condition), asked)
     shown = rows if given.expected else [row for row in rows if not row["is_expected"]]
     columns = ("error", "api", "client", "topic", "failures", "first_window", "last_window", "cluster")
     show(shown, (*columns, "is_expected") if given.expected else columns, given.output)
@@ -136,17 +133,5 @@ def show_cost(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int
     )
     sql = _COST.format(by=given.by, dimension=_COST_BY[given.by], condition=condition)
     resources = ("ingress", "egress", "requests", "byte_hours", "partition_hours", "amount", "currency")
-    show(_ask(given.results, sql, asked), (given.by, *resources, "cluster"), given.output)
+    show(ask(given.results, sql, asked), (given.by, *resources, "cluster"), given.output)
     return OK
-
-
-def _ask(results: str, sql: str, asked: Asked) -> Sequence[dict[str, Any]]:
-    return _tables(results).ask(sql, **asked.parameters)
-
-
-def _tables(results: str) -> "PublishedTables":
-    # Only the commands that need DuckDB load it.
-    from audit_pipeline.report.asking import PublishedTables  # noqa: PLC0415
-    from audit_pipeline.spool.targets import open_target  # noqa: PLC0415
-
-    return PublishedTables(open_target(results))

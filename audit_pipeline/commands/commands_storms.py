@@ -6,7 +6,7 @@ from dataclasses import replace
 from threading import Event
 from typing import Any, Final
 
-from audit_pipeline.commands.asked import add_asked, asked_of, show
+from audit_pipeline.commands.asked import add_asked, ask, asked_of, show
 from audit_pipeline.commands.commands import OK
 
 COLUMNS: Final = (
@@ -34,14 +34,10 @@ def add_storms(found: Any) -> None:
 
 
 def storms_of_results(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
-    # Only the commands that need DuckDB load it.
-    from audit_pipeline.report.asking import PublishedTables  # noqa: PLC0415
-    from audit_pipeline.spool.targets import open_target  # noqa: PLC0415
-
     # A storm of one of the project's own clients is a storm, too.
     asked = replace(asked_of(given), is_with_own=True)
     condition = asked.condition(time="started", client="source_client_id")
-    rows = PublishedTables(open_target(given.results)).ask(_STORMS.format(condition=condition), **asked.parameters)
+    rows = ask(given.results, _STORMS.format(condition=condition), asked)
     if rows or given.output != "table":
         show(rows, COLUMNS, given.output)
     else:

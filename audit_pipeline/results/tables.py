@@ -22,6 +22,12 @@ NONE: Final = "(none)"
 OWN_CLIENTS: Final = "sluicegate-"
 """The client IDs of this project's own clients begin with it: pages and commands leave them out unless asked."""
 
+
+def is_own_client(column: str) -> str:
+    """Return the condition, as SQL of DuckDB, that a client ID is of this project's own clients."""
+    return f"coalesce(starts_with({column}, '{OWN_CLIENTS}'), false)"
+
+
 WINDOW_MINUTES: Final = 10
 """Windows of usage and latency, and buckets of the comparison with mirrors."""
 BIN_S: Final = 1
