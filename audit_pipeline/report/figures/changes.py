@@ -3,17 +3,16 @@
 from dataclasses import dataclass
 
 from audit_pipeline.report.figures.latency import APIS, p99_by_api
-from audit_pipeline.report.figures.scope import Scope
+from audit_pipeline.report.figures.scope import Scope, within
 from audit_pipeline.report.window import Span
 
 NAMES_MAX = 20
 
-_TOTALS = """
+_TOTALS = f"""
 SELECT coalesce(sum(requests), 0)::BIGINT AS requests, coalesce(sum(errors), 0)::BIGINT AS errors,
   coalesce(sum(request_bytes), 0)::BIGINT AS in_bytes, coalesce(sum(response_bytes), 0)::BIGINT AS out_bytes
 FROM traffic
-WHERE event_date BETWEEN $from_day AND $to_day AND epoch_us(window_start) >= $from_us
-  AND epoch_us(window_start) < $to_us AND dimension = 'cluster' AND NOT is_follower
+WHERE {within("window_start")} AND dimension = 'cluster' AND NOT is_follower
 """
 
 _NAMES = """

@@ -2,17 +2,22 @@
 
 from dataclasses import dataclass
 
-from audit_pipeline.report.figures.scope import Scope
+from audit_pipeline.report.figures.scope import Scope, within
 
 FAILURES_MAX = 12
 
-_FAILURES = """
+_FAILURES = f"""
 SELECT cluster_id, error, api, coalesce(client_id, '(none)') AS client_id, topic, is_expected,
-  sum(failures)::BIGINT AS failures, epoch_us(min(window_start)) AS first_us, epoch_us(max(window_start)) AS last_us
+  sum(failures)::BIGINT AS failures, epoch_us(min(window_start)) AS first_us, epoch_us(max(window_start)) AS last_us,
+  count(*) OVER kind AS all_rows, sum(sum(failures)) OVER kind::BIGINT AS all_failures
 FROM failures
-WHERE event_date BETWEEN $from_day AND $to_day AND epoch_us(window_start) >= $from_us
-  AND epoch_us(window_start) < $to_us AND NOT is_follower
-GROUP BY ALL ORDER BY failures DESC, error, api, client_id, topic, cluster_id
+WHERE {within("window_start")} AND NOT is_follower
+GROUP BY cluster_id, error, api, client_id, topic, is_expected
+WINDOW kind AS (PARTITION BY is_expected)
+QUALIFY row_number() OVER (
+  PARTITION BY is_expected ORDER BY sum(failures) DESC, error, api, client_id, topic, cluster_id
+) <= {FAILURES_MAX}
+ORDER BY sum(failures) DESC, error, api, client_id, topic, cluster_id
 """
 
 
@@ -44,14 +49,10 @@ class Failures:
 
 
 def failures(scope: Scope) -> Failures:
-    found = [Failure(**row) for row in scope.ask(_FAILURES)]
-    broken = [failure for failure in found if not failure.is_expected]
-    expected = [failure for failure in found if failure.is_expected]
-    return Failures(
-        tuple(broken[:FAILURES_MAX]),
-        len(broken),
-        sum(failure.failures for failure in broken),
-        tuple(expected[:FAILURES_MAX]),
-        len(expected),
-        sum(failure.failures for failure in expected),
-    )
+    found: dict[bool, list[Failure]] = {False: [], True: []}
+    totals = {False: (0, 0), True: (0, 0)}
+    for row in scope.ask(_FAILURES):
+        of_kind = row.pop("all_rows"), row.pop("all_failures")
+        totals[row["is_expected"]] = of_kind
+        found[row["is_expected"]].append(Failure(**row))
+    return Failures(tuple(found[False]), *totals[False], tuple(found[True]), *totals[True])

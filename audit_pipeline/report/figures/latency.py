@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from audit_pipeline.report.figures.scope import Scope
+from audit_pipeline.report.figures.scope import Scope, within
 from audit_pipeline.report.window import Span
 from audit_pipeline.results.buckets import end_us
 
@@ -13,12 +13,11 @@ APIS = ("Produce", "Fetch")
 """These always have a plot if they have numbers; other APIs only if they have the most requests."""
 APIS_MAX = 3
 
-_BUCKETS = """
-SELECT api, {at} AS at_us, entry.key AS bucket, sum(entry.value)::BIGINT AS requests
+_BUCKETS = f"""
+SELECT api, {{at}} AS at_us, entry.key AS bucket, sum(entry.value)::BIGINT AS requests
 FROM (
   SELECT api, window_start, unnest(map_entries(latency)) AS entry FROM latency_hist
-  WHERE event_date BETWEEN $from_day AND $to_day AND epoch_us(window_start) >= $from_us
-    AND epoch_us(window_start) < $to_us AND topic IS NULL
+  WHERE {within("window_start")} AND topic IS NULL
 )
 GROUP BY ALL ORDER BY api, at_us, bucket
 """

@@ -2,19 +2,15 @@
 
 from dataclasses import dataclass
 
-from audit_pipeline.report.figures.scope import Scope
+from audit_pipeline.report.figures.scope import Scope, within
+from audit_pipeline.results.tables import is_own_client
 
 CHANGES_MAX = 100
 _CHARS_MAX = 90
 """Longer names and values are cut, so that the page stays small."""
 
-_OWN = "starts_with(coalesce(client_id, ''), 'sluicegate-')"
-"""The client IDs of this project's own clients, such as the operator, begin with it."""
-
-_SHOWN = """
-FROM changes
-WHERE event_date BETWEEN $from_day AND $to_day AND epoch_us(ts) >= $from_us AND epoch_us(ts) < $to_us
-"""
+_OWN = is_own_client("client_id")
+_SHOWN = f"FROM changes WHERE {within('ts')}"
 
 _CUT = f"if(length({{0}}) > {_CHARS_MAX}, left({{0}}, {_CHARS_MAX - 1}) || '…', {{0}}) AS {{0}}"
 

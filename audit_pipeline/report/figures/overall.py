@@ -3,15 +3,7 @@
 from dataclasses import dataclass
 
 from audit_pipeline.report.figures.scope import Scope
-
-_STEPS = """
-SELECT epoch_us(since) // $step_us * $step_us AS at_us, sum(requests)::BIGINT AS requests,
-  sum(errors)::BIGINT AS errors, sum(in_bytes)::BIGINT AS in_bytes, sum(out_bytes)::BIGINT AS out_bytes
-FROM traffic_by_grain
-WHERE event_date BETWEEN $from_day AND $to_day AND epoch_us(since) >= $from_us AND epoch_us(since) < $to_us
-  AND NOT is_follower
-GROUP BY at_us ORDER BY at_us
-"""
+from audit_pipeline.report.figures.traffic import STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +41,7 @@ class Overall:
 
 
 def overall(scope: Scope) -> Overall:
-    found = {row["at_us"]: Step(**row) for row in scope.ask(_STEPS)}
+    found = {row["at_us"]: Step(**row) for row in scope.ask(STEPS, cluster_id=None)}
     if not found:
         return Overall(())
     times = range(min(found), max(found) + 1, scope.windows.step_us)

@@ -27,6 +27,11 @@ FROM traffic WHERE dimension = 'cluster'
 """
 
 
+def within(time: str) -> str:
+    """Return the condition, as SQL for `Scope.ask`, that a row with this column of its time is within the span."""
+    return f"event_date BETWEEN $from_day AND $to_day AND epoch_us({time}) >= $from_us AND epoch_us({time}) < $to_us"
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """A cluster of the audit log, from its first event to its last; `days` are the starts of days with events."""

@@ -2,24 +2,24 @@
 
 from dataclasses import dataclass
 
-from audit_pipeline.report.figures.scope import Cluster, Scope
+from audit_pipeline.report.figures.scope import Cluster, Scope, within
 from audit_pipeline.report.window import SECOND_US, Span
-from audit_pipeline.results.tables import OWN_CLIENTS
+from audit_pipeline.results.tables import is_own_client
 
 CLUSTERS_MAX = 4
 """Number of clusters with a plot; those with most events first."""
 TOP_MAX = 10
 
-_WITHIN = """event_date BETWEEN $from_day AND $to_day AND epoch_us(window_start) >= $from_us
-  AND epoch_us(window_start) < $to_us"""
+_WITHIN = within("window_start")
 
-_POINTS = f"""
+STEPS = f"""
 SELECT epoch_us(since) // $step_us * $step_us AS at_us, sum(requests)::BIGINT AS requests,
   sum(errors)::BIGINT AS errors, sum(in_bytes)::BIGINT AS in_bytes, sum(out_bytes)::BIGINT AS out_bytes
 FROM traffic_by_grain
-WHERE {_WITHIN.replace("window_start", "since")} AND NOT is_follower AND cluster_id = $cluster_id
+WHERE {within("since")} AND NOT is_follower AND ($cluster_id IS NULL OR cluster_id = $cluster_id)
 GROUP BY at_us ORDER BY at_us
 """
+"""The requests of a cluster in each step of time, or of all clusters if `$cluster_id` is None."""
 
 _FOLLOWERS = f"""
 SELECT coalesce(sum(response_bytes), 0)::BIGINT AS bytes
@@ -30,7 +30,7 @@ _RANKED = f"""
 SELECT name, cluster_id, sum(requests)::BIGINT AS requests, sum(errors)::BIGINT AS errors,
   sum({{in_bytes}})::BIGINT AS in_bytes, sum({{out_bytes}})::BIGINT AS out_bytes
 FROM traffic WHERE {_WITHIN} AND dimension = $dimension AND NOT is_follower
-  AND NOT (dimension = 'client_id' AND starts_with(name, '{OWN_CLIENTS}'))
+  AND NOT (dimension = 'client_id' AND {is_own_client("name")})
 GROUP BY ALL
 """
 
@@ -120,7 +120,7 @@ def traffic(scope: Scope) -> Traffic:
 def _points(scope: Scope, cluster: Cluster) -> tuple[Point, ...]:
     """Return each covered step of the time shown, including those without requests."""
     step_us = scope.windows.step_us
-    found = {row["at_us"]: row for row in scope.ask(_POINTS, cluster_id=cluster.cluster_id)}
+    found = {row["at_us"]: row for row in scope.ask(STEPS, cluster_id=cluster.cluster_id)}
     begin_us = max(cluster.from_us, scope.windows.shown.from_us)
     points = []
     for at_us in range(begin_us - begin_us % step_us, cluster.to_us, step_us):

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from audit_pipeline.report.figures.scope import Scope
-from audit_pipeline.results.tables import OWN_CLIENTS
+from audit_pipeline.report.figures.scope import Scope, within
+from audit_pipeline.results.tables import is_own_client
 
 PAIRS_MAX = 20
 
@@ -13,17 +13,16 @@ WITH pairs AS (
     sum(in_bytes) AS produced, sum(out_bytes) AS fetched, sum(records) AS records,
     sum(requests) AS requests, sum(errors) AS errors
   FROM usage
-  WHERE event_date BETWEEN $from_day AND $to_day AND epoch_us(window_start) >= $from_us
-    AND epoch_us(window_start) < $to_us AND topic IS NOT NULL AND NOT is_follower
-    AND coalesce(NOT starts_with(client_id, '{OWN_CLIENTS}'), true)
+  WHERE {within("window_start")} AND topic IS NOT NULL AND NOT is_follower AND NOT {is_own_client("usage.client_id")}
   GROUP BY cluster_id, client_id, topic, window_start
 )
 SELECT cluster_id, client_id, topic, sum(produced)::BIGINT AS produced_bytes,
   sum(fetched)::BIGINT AS fetched_bytes, sum(records)::BIGINT AS records, sum(requests)::BIGINT AS requests,
   sum(errors)::BIGINT AS errors, epoch_us(min(window_start)) AS first_us, epoch_us(max(window_start)) AS last_us,
-  epoch_us(arg_max(window_start, (produced + fetched, window_start))) AS busiest_us
+  epoch_us(arg_max(window_start, (produced + fetched, window_start))) AS busiest_us,
+  count(*) OVER () AS all_pairs, sum(sum(produced) + sum(fetched)) OVER ()::BIGINT AS all_bytes
 FROM pairs GROUP BY cluster_id, client_id, topic
-ORDER BY produced_bytes + fetched_bytes DESC, client_id, topic, cluster_id
+ORDER BY produced_bytes + fetched_bytes DESC, client_id, topic, cluster_id LIMIT {PAIRS_MAX}
 """
 
 
@@ -58,5 +57,9 @@ class Usage:
 
 
 def usage(scope: Scope) -> Usage:
-    found = [Pair(**row) for row in scope.ask(_PAIRS)]
-    return Usage(tuple(found[:PAIRS_MAX]), len(found), sum(pair.moved_bytes for pair in found))
+    total = moved_bytes = 0
+    pairs = []
+    for row in scope.ask(_PAIRS):
+        total, moved_bytes = row.pop("all_pairs"), row.pop("all_bytes")
+        pairs.append(Pair(**row))
+    return Usage(tuple(pairs), total, moved_bytes)

@@ -13,6 +13,7 @@ from audit_pipeline.report.sections.parts import (
     paragraph,
     section,
     table,
+    table_filter,
 )
 from audit_pipeline.report.window import HOUR_US
 from audit_pipeline.report.words import count, length, moment, number_of, size
@@ -43,7 +44,13 @@ def idle_section(found: Subjects) -> Markup:
         table_id=TABLE_ID,
     )
     more = left_out(idle.topics - len(idle.rows), "topics, which were used later,")
-    return section("idle", "Idle topics", paragraph(_summary(idle)), _filter(len(idle.rows)), listing, more)
+    by_design = tag(
+        "label",
+        tag("input", type="checkbox", data_spare=TABLE_ID),
+        " hide topics that are idle by design (dlq, retry, error)",
+    )
+    chosen = table_filter("Name has ", TABLE_ID, len(idle.rows), by_design)
+    return section("idle", "Idle topics", paragraph(_summary(idle)), chosen, listing, more)
 
 
 def _summary(idle: IdleTopics) -> str:
@@ -55,21 +62,6 @@ def _summary(idle: IdleTopics) -> str:
         f"{count(idle.idle_for_a_week)} for a week or longer. The topics that were idle for a day have "
         f"{size(idle.idle_for_a_day_bytes)} with all replicas. {evidence}. Not seen means that no use was recorded "
         "in these days."
-    )
-
-
-def _filter(rows: int) -> Markup:
-    return tag(
-        "form",
-        tag("label", "Name has ", tag("input", type="search", autocomplete="off", data_filter=TABLE_ID)),
-        tag(
-            "label",
-            tag("input", type="checkbox", data_spare=TABLE_ID),
-            " hide topics that are idle by design (dlq, retry, error)",
-        ),
-        tag("output", f"{rows} of {rows}", data_count=TABLE_ID, aria_live="polite"),
-        class_="filter",
-        hidden=True,
     )
 
 

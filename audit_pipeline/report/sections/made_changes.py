@@ -14,6 +14,7 @@ from audit_pipeline.report.sections.parts import (
     paragraph,
     section,
     table,
+    table_filter,
 )
 from audit_pipeline.report.words import count, moment, number_of
 
@@ -43,7 +44,8 @@ def made_changes_section(found: Subjects) -> Markup:
         table_id=TABLE_ID,
     )
     more = left_out(made.told_rows - len(made.rows), "older changes")
-    return section("changes", "Changes", paragraph(summary(made)), _filter(len(made.rows)), listing, more)
+    chosen = table_filter("Row has ", TABLE_ID, len(made.rows), of_rows=True)
+    return section("changes", "Changes", paragraph(summary(made)), chosen, listing, more)
 
 
 def summary(made: MadeChanges) -> str:
@@ -56,17 +58,6 @@ def summary(made: MadeChanges) -> str:
         parts.append(f"{count(made.unknown)} with an unknown outcome")
     own = f" Sluicegate's own clients, such as the operator, made {count(made.own)} more." if made.own else ""
     return f"Clients asked for {number_of(made.changes, 'change')}: {', '.join(parts)}.{own}"
-
-
-def _filter(rows: int) -> Markup:
-    return tag(
-        "form",
-        tag("label", "Row has ", tag("input", type="search", autocomplete="off", data_filter=TABLE_ID)),
-        tag("output", f"{rows} of {rows}", data_count=TABLE_ID, aria_live="polite"),
-        class_="filter",
-        data_whole="",
-        hidden=True,
-    )
 
 
 def _row(change: MadeChange, clusters: Clusters) -> tuple[Entry, ...]:

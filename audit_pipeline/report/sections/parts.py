@@ -57,6 +57,22 @@ def table(
     return tag("div", tag("table", made, id=table_id, class_="rows"), class_="scroll")
 
 
+def table_filter(label: str, table_id: str, rows: int, *more: Markup, of_rows: bool = False) -> Markup:
+    """Return the form that hides rows of a table: those whose first cell has not a text, or any cell if `of_rows`.
+
+    `more` are other fields of the form. page.js shows the form, and filters.
+    """
+    return tag(
+        "form",
+        tag("label", label, tag("input", type="search", autocomplete="off", data_filter=table_id)),
+        more,
+        tag("output", f"{rows} of {rows}", data_count=table_id, aria_live="polite"),
+        class_="filter",
+        data_whole="" if of_rows else None,
+        hidden=True,
+    )
+
+
 def small_table(caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Entry]]) -> Markup:
     """Return a table that fits on a phone."""
     return tag("table", _table(caption, columns, rows, is_sorted=False))
