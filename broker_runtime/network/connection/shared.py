@@ -79,7 +79,6 @@ class Shared:
         "_dealing",
         "buffers",
         "clock",
-        "connection_turn_s",
         "established_used_s",
         "handler",
         "host",
@@ -100,7 +99,6 @@ class Shared:
         self.clock = clock
         self.now: Callable[[], float] = clock.monotonic
         self.limits = limits
-        self.connection_turn_s = limits.connection_turn_s
         self.handler = handler
         self.host: ConnectionHost
         self.notices = ConnectionNotices()

@@ -40,14 +40,6 @@ class Interest:
         self.read = True
         self.update()
 
-    def wait_to_write(self) -> None:
-        self.write = True
-        self.update()
-
-    def end_writing(self) -> None:
-        self.write = False
-        self.update()
-
     @property
     def reads_to_write(self) -> bool:
         """Whether the transport has to read before it can continue writing."""
