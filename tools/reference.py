@@ -15,11 +15,8 @@ from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
 from broker_runtime.groups.lag.metrics import LagMetrics
 from broker_runtime.groups.tally import PushTally, Tally
 from broker_runtime.metadata.metrics import ControllerMetrics, ReplicationMetrics
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.metrics import AcceptorMetrics, NetworkMetrics, collect
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
-from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.node.clients.client_quota_metrics import client_quota_families, mutation_quota_families
 from broker_runtime.node.metrics import (
     access_families,
@@ -46,6 +43,9 @@ from broker_runtime.observers.metrics import observer_families
 from broker_runtime.security.authentication_counts import AuthenticationCounts
 from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.compaction.metrics import CleanerMetrics
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import QuotaSettings
 from sluicegate_operator.handlers.admission.admission_metrics import AdmissionMetrics
 from sluicegate_operator.handlers.process.cache_metrics import CacheMetrics
 from sluicegate_operator.handlers.process.telemetry import REGISTRY

@@ -15,17 +15,19 @@ from broker_runtime.network.accepting.acceptor_runtime import AcceptorRuntime
 from broker_runtime.network.connection.handshakes import Handshakes
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.connections import Connections
-from broker_runtime.network.quotas.groups.changing_groups import ChangingGroups
+from broker_runtime.network.quotas.changing_groups import ChangingGroups
 from broker_runtime.network.quotas.metrics import NetworkMetrics, Sample, collect
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
-from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.sockets.listening import ReservedListeners, listening_socket
 from broker_runtime.network.sockets.poller import Poller, default_poller
 from broker_runtime.network.sockets.transport import TRANSPORTS, TransportFactory
 from broker_runtime.security.authentication_counts import AuthenticationCounts
 from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.wire.handler import Authenticate, AuthenticatingConnection, FrameHandler
+from connection_limits.errors import InvalidLimitError
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import QuotaSettings
 
 
 class SocketServer:
@@ -118,7 +120,10 @@ class SocketServer:
 
     def update_limits(self, quotas: QuotaSettings) -> None:
         """Enforce new quotas from the next accepted socket on. Raises ConfigError, changing nothing."""
-        self.quotas.update(quotas, self._now_ms())
+        try:
+            self.quotas.update(quotas, self._now_ms())
+        except InvalidLimitError as error:
+            raise ConfigError(str(error)) from None
         for acceptor in self._acceptors.values():
             acceptor.limits_changed()
         self._connections.evict_soon()

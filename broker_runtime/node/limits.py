@@ -9,11 +9,12 @@ from broker_runtime.config.keys.requests import items_overrides
 from broker_runtime.errors import ConfigError
 from broker_runtime.metadata.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
 from broker_runtime.metadata.quotas import IP_RATE_KEY
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.host_names import HostNames
-from broker_runtime.network.settings import UNLIMITED, ClientLimits, IpAction, NetworkLimits, QuotaSettings, Strategy
+from broker_runtime.network.settings import ClientLimits, NetworkLimits
 from broker_runtime.wire.limits import RequestLimits
 from broker_runtime.wire.versions import api_keys
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.settings import UNLIMITED, IpAction, QuotaSettings, Strategy
 
 _CONTROLLER_RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 _FETCH_OVERHEAD_BYTES = 16 * 1024 * 1024

@@ -4,9 +4,9 @@ from math import isnan
 
 import pytest
 
-from broker_runtime.errors import ConfigError
-from broker_runtime.network.quotas.quotas import ConnectionQuotas, UnknownListenerError
-from broker_runtime.network.settings import IpAction, Strategy
+from connection_limits.errors import InvalidLimitError
+from connection_limits.quotas import ConnectionQuotas, UnknownListenerError
+from connection_limits.settings import IpAction, Strategy
 from tests.support.requests.quota_broker import (
     ADMIN,
     EXTERNAL,
@@ -239,7 +239,7 @@ def test_a_connection_refused_for_its_address_is_unrecorded_everywhere(
 def test_a_listener_limit_must_be_above_zero(broker: Broker, key: str, value: int) -> None:
     """Kafka's testMaxListenerConnectionListenerMustBeAboveZero."""
     before = broker.quotas.settings
-    with pytest.raises(ConfigError, match=r"listener\.name\.external\.max\.connection.*must be 1 or more"):
+    with pytest.raises(InvalidLimitError, match=r"listener\.name\.external\.max\.connection.*must be 1 or more"):
         broker.update(**{key: {**NO_LISTENER_LIMIT, EXTERNAL: value}})
     assert broker.quotas.settings is before
 

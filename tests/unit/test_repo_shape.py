@@ -31,7 +31,13 @@ def tracked(pattern: str) -> list[Path]:
 
 PYTHON = tracked("*.py")
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PYTHON}
-PRODUCT = ("broker_runtime/", "operator/sluicegate_operator/", "sluicegate_consumer/", "kafka_bytes/")
+PRODUCT = (
+    "broker_runtime/",
+    "operator/sluicegate_operator/",
+    "sluicegate_consumer/",
+    "connection_limits/",
+    "kafka_bytes/",
+)
 EVERYWHERE = (*PRODUCT, "tests/", "e2e/", "benchmarks/", "demo/", "tools/")
 MODELS = "operator/sluicegate_operator/api/"
 """A model's docstring would be the text of `kubectl explain` for each field that has it."""

@@ -6,9 +6,9 @@ For GET /connection-limits and /connection-quotas; docs/reference/connection-gro
 from collections.abc import Callable, Collection, Iterable
 from heapq import nlargest, nsmallest
 
-from broker_runtime.network.quotas.listener_quota import OF_BROKER, OF_LISTENER, ListenerQuota, WaitsFor
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.settings import UNLIMITED
+from connection_limits.listener_quota import OF_BROKER, OF_LISTENER, ListenerQuota, WaitsFor
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import UNLIMITED
 
 SHOWN_MAX = 500
 """Maximum of addresses, and of connection groups, in one response."""

@@ -10,13 +10,13 @@ from itertools import islice
 from math import isnan
 from typing import Literal
 
-from broker_runtime.network.quotas.groups.connection_group import AddressGroup
-from broker_runtime.network.quotas.groups.connection_groups import ConnectionGroups
-from broker_runtime.network.quotas.listener_quota import ListenerQuota
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.sockets.proxy_header import HeaderOutcome
 from broker_runtime.security.authentication_counts import COUNTED, AuthenticationCounts
+from connection_limits.groups.connection_group import AddressGroup
+from connection_limits.groups.connection_groups import ConnectionGroups
+from connection_limits.listener_quota import ListenerQuota
+from connection_limits.quotas import ConnectionQuotas
 
 MAX_IP_SERIES = 100
 """Maximum of addresses shown, the most recently seen ones: a flood of addresses must not flood the scrape."""

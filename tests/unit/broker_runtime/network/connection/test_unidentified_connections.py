@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_runtime.network.quotas.accept_decision import AcceptOutcome
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.settings import QuotaSettings
+from connection_limits.accept_decision import AcceptOutcome
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import QuotaSettings
 
 NOW, PROXIED, PLAIN, BROKERS = 1_000_000, "PROXIED", "PLAIN", "BROKERS"
 ALICE, BOB = "203.0.113.7", "203.0.113.8"

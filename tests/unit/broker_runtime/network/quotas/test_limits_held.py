@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
-from broker_runtime.network.quotas.limit_met import limit_met
 from broker_runtime.network.quotas.limits_held import SHOWN_MAX, LimitsHeld
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.settings import LimitReference, QuotaSettings, Strategy
+from connection_limits.accept_decision import AcceptDecision, AcceptOutcome
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.limit_met import limit_met
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import LimitReference, QuotaSettings, Strategy
 
 NOW = 5_000_000
 ONE_A_SECOND: dict[str, Any] = {"strategy": Strategy.TOKEN_BUCKET, "quota_window_num": 2}

@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Hashable, ItemsView, Iterator
 from typing import Generic, TypeVar
 
-from broker_runtime.network.quotas.rate import Meter, meter
-from broker_runtime.network.settings import QuotaSettings
+from connection_limits.rate import Meter, meter
+from connection_limits.settings import QuotaSettings
 
 IDLE_EXPIRY_MS = 3_600_000
 """Kafka removes an address's sensor after an hour without a connection."""

@@ -8,8 +8,8 @@ milliseconds.
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from broker_runtime.network.quotas.address_ranges import AddressRanges
-from broker_runtime.network.quotas.groups.connection_group import (
+from connection_limits.address_ranges import AddressRanges
+from connection_limits.groups.connection_group import (
     ANYBODY,
     NOBODY,
     AddressGroup,
@@ -17,10 +17,10 @@ from broker_runtime.network.quotas.groups.connection_group import (
     GroupEntry,
     Holders,
 )
-from broker_runtime.network.quotas.groups.group_counts import GroupCounts
-from broker_runtime.network.quotas.groups.group_rates import GroupRates
-from broker_runtime.network.quotas.per_ip import IpCounts, IpRates
-from broker_runtime.network.settings import QuotaSettings
+from connection_limits.groups.group_counts import GroupCounts
+from connection_limits.groups.group_rates import GroupRates
+from connection_limits.per_ip import IpCounts, IpRates
+from connection_limits.settings import QuotaSettings
 
 TOO_MANY = "too_many"
 """Reason of a rejected connection in metrics; the other reasons are those of the action over a rate."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from broker_runtime.network.quotas.groups.connection_group import AddressGroup, GroupEntry
-from broker_runtime.network.quotas.kept_meters import KeptMeters
-from broker_runtime.network.quotas.rate import Meter
-from broker_runtime.network.settings import UNLIMITED, QuotaSettings
+from connection_limits.groups.connection_group import AddressGroup, GroupEntry
+from connection_limits.kept_meters import KeptMeters
+from connection_limits.rate import Meter
+from connection_limits.settings import UNLIMITED, QuotaSettings
 
 
 class GroupRates:

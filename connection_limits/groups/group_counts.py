@@ -1,7 +1,7 @@
 """Open connections of connection groups. Pure; times are milliseconds."""
 
-from broker_runtime.network.quotas.groups.connection_group import NOBODY, GroupEntry, Holders
-from broker_runtime.network.quotas.per_ip import IpCounts
+from connection_limits.groups.connection_group import NOBODY, GroupEntry, Holders
+from connection_limits.per_ip import IpCounts
 
 _NONE = 0, 0
 

@@ -8,10 +8,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker_runtime.errors import ConfigError
-from broker_runtime.network.quotas.accept_decision import AcceptOutcome
-from broker_runtime.network.quotas.quotas import ConnectionQuotas, UnknownListenerError
-from broker_runtime.network.settings import UNLIMITED, IpAction, QuotaSettings, Strategy
+from connection_limits.accept_decision import AcceptOutcome
+from connection_limits.errors import InvalidLimitError
+from connection_limits.quotas import ConnectionQuotas, UnknownListenerError
+from connection_limits.settings import UNLIMITED, IpAction, QuotaSettings, Strategy
 
 NOW = 1_000_000
 CLIENTS, BROKERS = "CLIENTS", "BROKERS"
@@ -125,13 +125,13 @@ def test_a_listener_is_added_once() -> None:
 )
 def test_what_cannot_change_while_running_is_refused(change: dict[str, object], key: str) -> None:
     quotas = quotas_of(QuotaSettings())
-    with pytest.raises(ConfigError, match=key):
+    with pytest.raises(InvalidLimitError, match=key):
         quotas.update(replace(quotas.settings, **change), NOW)  # type: ignore[arg-type]
 
 
 def test_a_broker_rate_of_zero_is_refused_where_a_listener_would_inherit_it() -> None:
     quotas = quotas_of(QuotaSettings())
-    with pytest.raises(ConfigError, match=r"listener\.name\.clients\.max\.connection\.creation\.rate"):
+    with pytest.raises(InvalidLimitError, match=r"listener\.name\.clients\.max\.connection\.creation\.rate"):
         quotas.update(QuotaSettings(max_connection_creation_rate=0), NOW)
     quotas.update(
         QuotaSettings(max_connection_creation_rate=0, listener_max_connection_creation_rate={CLIENTS: 5}), NOW
@@ -170,9 +170,9 @@ def test_a_limit_of_its_own_holds_on_the_listener_between_brokers() -> None:
 
 def test_a_negative_limit_is_refused() -> None:
     quotas = quotas_of(QuotaSettings())
-    with pytest.raises(ConfigError, match=r"max\.connections\.per\.ip"):
+    with pytest.raises(InvalidLimitError, match=r"max\.connections\.per\.ip"):
         quotas.update(QuotaSettings(max_connections_per_ip=-1), NOW)
-    with pytest.raises(ConfigError, match=r"connection_creation_rate of 10\.0\.0\.1"):
+    with pytest.raises(InvalidLimitError, match=r"connection_creation_rate of 10\.0\.0\.1"):
         quotas.addresses.update_rate(IPS[0], -1, NOW)
 
 

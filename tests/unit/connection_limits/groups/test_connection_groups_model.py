@@ -8,11 +8,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker_runtime.network.quotas.accept_decision import AcceptOutcome
-from broker_runtime.network.quotas.groups.connection_group import ANYBODY, NO_LIMITS, AddressGroupLimits
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.quotas.rate import Meter, meter
-from broker_runtime.network.settings import UNLIMITED, IpAction, QuotaSettings
+from connection_limits.accept_decision import AcceptOutcome
+from connection_limits.groups.connection_group import ANYBODY, NO_LIMITS, AddressGroupLimits
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.rate import Meter, meter
+from connection_limits.settings import UNLIMITED, IpAction, QuotaSettings
 
 LISTENER = "EXTERNAL"
 NAMES = ["a", "b"]

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker_runtime.network.quotas.rate import Meter, meter
-from broker_runtime.network.settings import UNLIMITED, QuotaSettings
+from connection_limits.rate import Meter, meter
+from connection_limits.settings import UNLIMITED, QuotaSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
-from broker_runtime.network.quotas.groups.connection_group import NO_LIMITS, AddressGroupLimits
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.settings import IpAction, QuotaSettings, Strategy
+from connection_limits.accept_decision import AcceptDecision, AcceptOutcome
+from connection_limits.groups.connection_group import NO_LIMITS, AddressGroupLimits
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import IpAction, QuotaSettings, Strategy
 
 NOW = 1_000_000
 L = "EXTERNAL"

@@ -4,12 +4,12 @@ Connection groups of the address are checked together with its own rate and its 
 default rate of all addresses. Times are milliseconds.
 """
 
-from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
-from broker_runtime.network.quotas.groups.connection_group import NOBODY, AddressGroup, Holders
-from broker_runtime.network.quotas.groups.connection_groups import TOO_MANY, ConnectionGroups
-from broker_runtime.network.quotas.listener_quota import ListenerQuota
-from broker_runtime.network.quotas.per_ip import IpCounts, IpRates
-from broker_runtime.network.settings import IpAction, QuotaSettings
+from connection_limits.accept_decision import AcceptDecision, AcceptOutcome
+from connection_limits.groups.connection_group import NOBODY, AddressGroup, Holders
+from connection_limits.groups.connection_groups import TOO_MANY, ConnectionGroups
+from connection_limits.listener_quota import ListenerQuota
+from connection_limits.per_ip import IpCounts, IpRates
+from connection_limits.settings import IpAction, QuotaSettings
 
 _TOO_MANY = AcceptDecision(AcceptOutcome.REFUSE_TOO_MANY)
 _REASONS = {IpAction.DELAY: "delayed", IpAction.DROP: "dropped"}

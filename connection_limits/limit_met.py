@@ -1,16 +1,10 @@
 """Name the limit that a connection has met: where it is set, and its value at that time. Pure."""
 
-from broker_runtime.config import BrokerConfig
-from broker_runtime.config.keys.broker import LISTENER_PREFIX
-from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
-from broker_runtime.network.quotas.listener_quota import OF_LISTENER, ListenerQuota, WaitsFor
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.settings import GROUP, UNLIMITED, LimitReference
-
-_RATE, _COUNT = "connection_creation_rate", "max_connections"
-"""Keys of client quotas."""
-_DEFAULT = "<default>"
-"""Kafka's name of the default entity."""
+from connection_limits import keys
+from connection_limits.accept_decision import AcceptDecision, AcceptOutcome
+from connection_limits.listener_quota import OF_LISTENER, ListenerQuota, WaitsFor
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import UNLIMITED, LimitReference
 
 
 def limit_met(quotas: ConnectionQuotas, listener_name: str, decision: AcceptDecision, ip: str) -> LimitReference:
@@ -32,25 +26,25 @@ def rate_in_force(quotas: ConnectionQuotas, listener_name: str) -> int | None:
 
 def _of_group(quotas: ConnectionQuotas, name: str, *, by_count: bool) -> LimitReference:
     limits = quotas.addresses.groups.by_name[name].limits
-    key, value = (_COUNT, limits.max_connections) if by_count else (_RATE, limits.rate)
-    return LimitReference(key, value, f"{GROUP}={name}", name if "/" in name else None)
+    key, value = (keys.ENTITY_COUNT, limits.max_connections) if by_count else (keys.ENTITY_RATE, limits.rate)
+    return LimitReference(key, value, f"{keys.CONNECTION_GROUP}={name}", name if "/" in name else None)
 
 
 def _count_of_address(quotas: ConnectionQuotas, ip: str) -> LimitReference:
     own = quotas.addresses.counts.overrides.get(ip)
     if own is not None:
-        return LimitReference(BrokerConfig.max_connections_per_ip_overrides.name, own, f"ip={ip}")
-    return LimitReference(BrokerConfig.max_connections_per_ip.name, quotas.settings.max_connections_per_ip)
+        return LimitReference(keys.MAX_CONNECTIONS_PER_IP_OVERRIDES, own, f"ip={ip}")
+    return LimitReference(keys.MAX_CONNECTIONS_PER_IP, quotas.settings.max_connections_per_ip)
 
 
 def _rate_of_address(quotas: ConnectionQuotas, ip: str) -> LimitReference:
     rates = quotas.addresses.rates
     value = rates.limit(ip)
     if rates.has_own(ip):
-        return LimitReference(_RATE, value, f"ip={ip}")
+        return LimitReference(keys.ENTITY_RATE, value, f"ip={ip}")
     if rates.since_ms(None) is not None:
-        return LimitReference(_RATE, value, f"ip={_DEFAULT}")
-    return LimitReference(BrokerConfig.max_connection_creation_rate_per_ip.name, value)
+        return LimitReference(keys.ENTITY_RATE, value, f"ip={keys.DEFAULT_ENTITY}")
+    return LimitReference(keys.MAX_CONNECTION_CREATION_RATE_PER_IP, value)
 
 
 def _of_wait(quotas: ConnectionQuotas, listener: ListenerQuota) -> LimitReference:
@@ -58,11 +52,9 @@ def _of_wait(quotas: ConnectionQuotas, listener: ListenerQuota) -> LimitReferenc
     if wait is None:
         raise ValueError(f"listener {listener.name} has no waiting connection")
     key, value = {
-        WaitsFor.BROKER_RATE: (BrokerConfig.max_connection_creation_rate.name, quotas.broker_meter.limit),
-        WaitsFor.LISTENER_RATE: (BrokerConfig.max_connection_creation_rate.name, listener.meter.limit),
-        WaitsFor.BROKER_CONNECTIONS: (BrokerConfig.max_connections.name, quotas.settings.max_connections),
-        WaitsFor.LISTENER_CONNECTIONS: (BrokerConfig.max_connections.name, listener.max_connections),
+        WaitsFor.BROKER_RATE: (keys.MAX_CONNECTION_CREATION_RATE, quotas.broker_meter.limit),
+        WaitsFor.LISTENER_RATE: (keys.MAX_CONNECTION_CREATION_RATE, listener.meter.limit),
+        WaitsFor.BROKER_CONNECTIONS: (keys.MAX_CONNECTIONS, quotas.settings.max_connections),
+        WaitsFor.LISTENER_CONNECTIONS: (keys.MAX_CONNECTIONS, listener.max_connections),
     }[wait.limit]
-    return LimitReference(
-        f"{LISTENER_PREFIX}{listener.name.lower()}.{key}" if wait.limit in OF_LISTENER else key, value
-    )
+    return LimitReference(keys.of_listener(listener.name, key) if wait.limit in OF_LISTENER else key, value)

@@ -7,10 +7,10 @@ Rates are kept only for addresses with a rate limit, and for a bounded number of
 from collections import Counter
 from collections.abc import Iterator, KeysView, Mapping
 
-from broker_runtime.errors import ConfigError
-from broker_runtime.network.quotas.kept_meters import KeptMeters
-from broker_runtime.network.quotas.rate import Meter
-from broker_runtime.network.settings import UNLIMITED, QuotaSettings
+from connection_limits.errors import InvalidLimitError
+from connection_limits.kept_meters import KeptMeters
+from connection_limits.rate import Meter
+from connection_limits.settings import UNLIMITED, QuotaSettings
 
 
 class IpCounts:
@@ -120,7 +120,7 @@ class IpRates:
     def update(self, ip: str | None, rate: int | None, now_ms: int) -> None:
         """Set the rate of one address, or of the default if `ip` is None; None as `rate` removes it."""
         if rate is not None and rate < 0:
-            raise ConfigError(f"connection_creation_rate of {ip or 'the default'}: {rate} must be 0 or more")
+            raise InvalidLimitError(f"connection_creation_rate of {ip or 'the default'}: {rate} must be 0 or more")
         if rate is None:
             self._since_ms.pop(ip, None)
         elif rate != (self._default if ip is None else self._overrides.get(ip)):

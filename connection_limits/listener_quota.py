@@ -3,9 +3,9 @@
 from collections import Counter
 from enum import Enum
 
-from broker_runtime.network.quotas.rate import Meter, meter
-from broker_runtime.network.quotas.throttle_averages import BlockedTime, ThrottleAverage
-from broker_runtime.network.settings import QuotaSettings
+from connection_limits.rate import Meter, meter
+from connection_limits.settings import QuotaSettings
+from connection_limits.throttle_averages import BlockedTime, ThrottleAverage
 
 
 class WaitsFor(Enum):

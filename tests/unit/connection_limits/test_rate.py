@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_runtime.network.quotas.rate import Meter, TokenBucket, WindowedRate, meter
-from broker_runtime.network.settings import UNLIMITED, QuotaSettings, Strategy
+from connection_limits.rate import Meter, TokenBucket, WindowedRate, meter
+from connection_limits.settings import UNLIMITED, QuotaSettings, Strategy
 
 NOW = 1_000_000
 

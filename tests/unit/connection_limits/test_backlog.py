@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.settings import UNLIMITED, QuotaSettings
-from broker_runtime.network.sockets.listening import LONGEST, backlog
+from connection_limits.backlog import LONGEST, backlog
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import UNLIMITED, QuotaSettings
 
 IP = "10.0.0.1"
 

@@ -4,7 +4,7 @@ from math import isnan
 
 import pytest
 
-from broker_runtime.network.quotas.throttle_averages import BlockedTime, ThrottleAverage
+from connection_limits.throttle_averages import BlockedTime, ThrottleAverage
 
 NOW = 1_000_000
 

@@ -11,13 +11,13 @@ neither the broker's nor those of addresses. Its connections count in the broker
 from collections import Counter
 from collections.abc import Callable
 
-from broker_runtime.network.quotas.accept_decision import ADMIT, AcceptDecision, AcceptOutcome
-from broker_runtime.network.quotas.address_quotas import AddressQuotas
-from broker_runtime.network.quotas.listener_quota import ListenerQuota, Wait, WaitsFor
-from broker_runtime.network.quotas.quota_changes import check_change
-from broker_runtime.network.quotas.rate import Meter, meter
-from broker_runtime.network.settings import UNLIMITED, QuotaSettings
-from broker_runtime.network.sockets.listening import backlog
+from connection_limits.accept_decision import ADMIT, AcceptDecision, AcceptOutcome
+from connection_limits.address_quotas import AddressQuotas
+from connection_limits.backlog import backlog
+from connection_limits.listener_quota import ListenerQuota, Wait, WaitsFor
+from connection_limits.quota_changes import check_change
+from connection_limits.rate import Meter, meter
+from connection_limits.settings import UNLIMITED, QuotaSettings
 
 _WAIT_FOR_SLOT = AcceptDecision(AcceptOutcome.WAIT_FOR_SLOT)
 _DROPPED = AcceptDecision(AcceptOutcome.REFUSE_DROPPED)
@@ -239,7 +239,7 @@ class ConnectionQuotas:
         return backlog(configured, rate, full=not self._slot_free(listener))
 
     def update(self, settings: QuotaSettings, now_ms: int) -> None:
-        """Apply every limit that Kafka allows to change. Raises ConfigError for an invalid one, and changes nothing."""
+        """Apply every limit that Kafka allows to change. Raises InvalidLimitError, and changes nothing."""
         check_change(self.settings, settings, {name: known.protected for name, known in self.listeners.items()})
         old, self.settings = self.settings, settings
         self.addresses.configure(settings, now_ms)

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
-from broker_runtime.network.quotas.limit_met import limit_met, rate_in_force
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.settings import IpAction, LimitReference, QuotaSettings
+from connection_limits.accept_decision import AcceptDecision, AcceptOutcome
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.limit_met import limit_met, rate_in_force
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import IpAction, LimitReference, QuotaSettings
 
 NOW = 5_000_000
 IP, OTHER = "10.0.0.1", "10.0.0.2"

@@ -3,8 +3,8 @@
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
 
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
-from broker_runtime.network.quotas.groups.connection_groups import ConnectionGroups
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.groups.connection_groups import ConnectionGroups
 
 _RECOUNTED_PER_TURN = 200
 """Addresses whose open connections are recounted per iteration: this takes half a millisecond."""

@@ -7,7 +7,7 @@ exceeds the quota has been recorded (KIP-612; samples as in Kafka 3.8 and later)
 from math import ceil, floor
 from typing import Protocol
 
-from broker_runtime.network.settings import UNLIMITED, QuotaSettings, Strategy
+from connection_limits.settings import UNLIMITED, QuotaSettings, Strategy
 
 
 class Meter(Protocol):
