@@ -13,7 +13,7 @@ COMMON = ("cluster_id", "broker_id", "boot_id", "seq")
 TIME_MS_MAX = 253_402_300_799_999
 """The end of the year 9999. Producers may send any number as a time: later times and times before 1970 are ignored."""
 
-SCHEMA_FILES = ("audit_event.v1.json", "audit_event.v1.1.json", "audit_event.v1.2.json")
+SCHEMA_FILES = ("audit_event.v1.json", "audit_event.v1.1.json", "audit_event.v1.2.json", "audit_event.v1.3.json")
 """The version, and what each of its minor versions adds."""
 
 SEGMENT_MS = 60_000

@@ -79,8 +79,9 @@ class Connections:
         listener: str,
         peer: tuple[str, int],
         now_s: float,
+        arrived_s: float,
     ) -> None:
-        """Take over an admitted, non-blocking socket; `wrap` creates its transport."""
+        """Take over a non-blocking socket that was admitted at `now_s`; `wrap` creates its transport."""
         connection_id = self._next_id = self._next_id + 1
         channel = Channel(wrap(accepted), Origin(connection_id, listener, peer, now_s), self._shared)
         self._open[connection_id] = channel.connection
@@ -89,7 +90,16 @@ class Connections:
         tell = self._shared.notices.tell
         if tell is not None:
             rate = rate_in_force(self._quotas, listener)
-            tell(ConnectionNotice(NoticeKind.ACCEPTED, listener, *peer, connection_id, listener_rate=rate))
+            accepted_notice = ConnectionNotice(
+                NoticeKind.ACCEPTED,
+                listener,
+                *peer,
+                connection_id,
+                listener_rate=rate,
+                arrived_s=arrived_s,
+                decided_s=now_s,
+            )
+            tell(accepted_notice)
         self._handshakes.begin(channel.connection, channel.transport, now_s)
         if authenticate is not None:
             authenticate(channel.connection)
@@ -113,17 +123,17 @@ class Connections:
     def connection_closed(self, connection: OwnedConnection) -> None:
         del self._open[connection.id]
         self._handshakes.closed(connection.id)
-        accepted_ms = int(self._accepted_s(connection) * 1000)
-        self._quotas.on_closed(connection.listener, connection.peer[0], self._now_ms(), accepted_ms)
+        now_s, accepted_ms = self._now(), int(self._accepted_s(connection) * 1000)
+        self._quotas.on_closed(connection.listener, connection.peer[0], int(now_s * 1000), accepted_ms)
         tell = self._shared.notices.tell
         if tell is not None:
-            tell(self._closed_notice(connection))
+            tell(self._closed_notice(connection, now_s))
         elif self._reasons:
             self._reasons.clear()
         if self._emptied is not None and not self._open:
             self._emptied.set()
 
-    def _closed_notice(self, connection: OwnedConnection) -> ConnectionNotice:
+    def _closed_notice(self, connection: OwnedConnection, now_s: float) -> ConnectionNotice:
         reason = self._reasons.pop(connection.id, None) or reason_of(connection.ended_by)
         return ConnectionNotice(
             NoticeKind.CLOSED,
@@ -131,7 +141,8 @@ class Connections:
             *connection.peer,
             connection.id,
             reason=reason,
-            open_s=self._now() - self._accepted_s(connection),
+            open_s=now_s - self._accepted_s(connection),
+            decided_s=now_s,
         )
 
     def _accepted_s(self, connection: OwnedConnection) -> float:

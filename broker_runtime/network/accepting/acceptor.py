@@ -91,16 +91,16 @@ class Acceptor:
             surplus = waiting_clients(self._listening) + waiting.behind - self._backlog - _EXTRA_PLACE
         for _ in range(min(surplus, self._accepts_per_wakeup)):
             if waiting.behind:
-                accepted, peer, _ = waiting.take(int(waiting.delays))
+                accepted, peer, _, arrived_s = waiting.take(int(waiting.delays))
             else:
                 try:
                     accepted, address = self._listening.accept()
                 except OSError:
                     # The clients have gone, or no descriptor is free: the remaining ones keep waiting.
                     return
-                peer = (peer_host(address[0]), address[1])
+                peer, arrived_s = (peer_host(address[0]), address[1]), self._now()
             accepted.close()
-            self._reports.refused(peer, BACKLOG)
+            self._reports.refused(peer, BACKLOG, self._now(), arrived_s)
             text = f"closed connections that waited for {self._listener}: its new limit leaves fewer slots"
             self._reports.warn("backlog", text)
         if surplus > self._accepts_per_wakeup:
@@ -158,7 +158,8 @@ class Acceptor:
         stop_s = self._now() + self._turn_s
         for _ in range(self._accepts_per_wakeup):
             if waiting.is_next:
-                accepted, peer, _ = waiting.take()
+                accepted, peer, _, arrived_s = waiting.take()
+                accepted_s = self._now()
             else:
                 try:
                     accepted, address = accept()
@@ -169,8 +170,8 @@ class Acceptor:
                         return
                     continue
                 peer = (peer_host(address[0]), address[1])
-            accepted_s = self._now()
-            take(accepted, peer, accepted_s)
+                arrived_s = accepted_s = self._now()
+            take(accepted, peer, accepted_s, arrived_s)
             if waiting.delays:
                 self._watch_listening()
                 if not self._accepting:

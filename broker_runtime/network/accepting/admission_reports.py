@@ -34,17 +34,30 @@ class AdmissionReports:
         if line is not None:
             _log.warning("%s", line)
 
-    def refused(self, peer: tuple[str, int], reason: str) -> None:
-        """Publish that a connection is not admitted for a reason that is not a limit."""
+    def refused(self, peer: tuple[str, int], reason: str, now_s: float, arrived_s: float | None = None) -> None:
+        """Publish that a connection is not admitted from `now_s` on, for a reason that is not a limit.
+
+        `arrived_s` is when it was taken from the kernel, if that is known.
+        """
         tell = self._notices.tell
         if tell is not None:
             rate = rate_in_force(self._quotas, self.listener)
-            tell(ConnectionNotice(NoticeKind.REFUSED, self.listener, *peer, reason=reason, listener_rate=rate))
+            tell(
+                ConnectionNotice(
+                    NoticeKind.REFUSED,
+                    self.listener,
+                    *peer,
+                    reason=reason,
+                    listener_rate=rate,
+                    arrived_s=arrived_s,
+                    decided_s=now_s,
+                )
+            )
 
-    def abandoned(self, client: WaitingClient) -> None:
-        """Report a client that has hung up; its socket is still open."""
+    def abandoned(self, client: WaitingClient, now_s: float) -> None:
+        """Report a client whose hang-up was noticed at `now_s`; its socket is still open."""
         self.abandoned_total += 1
-        self.refused(client.peer, ABANDONED)
+        self.refused(client.peer, ABANDONED, now_s, client.arrived_s)
         if client.by_proxy:
             is_probe = is_abandoned(client.accepted)
             self.header_outcomes[HeaderOutcome.PROBE if is_probe else HeaderOutcome.ABANDONED] += 1
@@ -54,23 +67,31 @@ class AdmissionReports:
         self.header_outcomes[outcome] += 1
         meaning = MEANING_OF_REFUSAL.get(outcome)
         if meaning is not None:
-            self.refused(peer, meaning)
+            self.refused(peer, meaning, self._now())
             self.warn(f"proxy-{outcome}", f"closed the connection {peer[0]}:{peer[1]} of {self.listener}: {meaning}")
 
-    def limited(self, decision: AcceptDecision, peer: tuple[str, int]) -> None:
-        """Publish the limit that a connection waits for, or is refused by."""
+    def limited(self, decision: AcceptDecision, client: WaitingClient, now_s: float) -> None:
+        """Publish the limit that a connection waits for, or is refused by, since `now_s`."""
         tell = self._notices.tell
         if tell is None:
             return
-        outcome, at_ms = decision.outcome, decision.at_ms
+        outcome, at_ms, peer = decision.outcome, decision.at_ms, client.peer
         limit = limit_met(self._quotas, self.listener, decision, peer[0])
         waits = outcome in (AcceptOutcome.WAIT_UNTIL, AcceptOutcome.WAIT_FOR_SLOT)
         has_end = outcome in (AcceptOutcome.WAIT_UNTIL, AcceptOutcome.REFUSE_DELAYED)
-        delay_s = (at_ms - int(self._now() * 1000)) / 1000 if has_end else None
+        delay_s = (at_ms - int(now_s * 1000)) / 1000 if has_end else None
         kind = NoticeKind.LIMITED if waits else NoticeKind.REFUSED
         rate = rate_in_force(self._quotas, self.listener)
         tell(
             ConnectionNotice(
-                kind, self.listener, *peer, limit=limit.name, delay_s=delay_s, held_by=limit, listener_rate=rate
+                kind,
+                self.listener,
+                *peer,
+                limit=limit.name,
+                delay_s=delay_s,
+                held_by=limit,
+                listener_rate=rate,
+                arrived_s=client.arrived_s,
+                decided_s=now_s,
             )
         )

@@ -19,6 +19,8 @@ class WaitingClient(NamedTuple):
     accepted: socket.socket
     peer: tuple[str, int]
     by_proxy: bool
+    arrived_s: float
+    """Time when it was taken from the kernel, in seconds."""
 
 
 class WaitingClients:

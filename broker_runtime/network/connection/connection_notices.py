@@ -40,6 +40,10 @@ class ConnectionNotice(NamedTuple):
     """Lifetime of an ended connection, in seconds."""
     held_by: LimitReference | None = None
     listener_rate: int | None = None
+    arrived_s: float | None = None
+    """Time when the broker took the connection from the kernel, in seconds of the loop's clock."""
+    decided_s: float | None = None
+    """Time of the decision about the connection, or of its end, as the limiter received it."""
 
 
 BY_CLIENT = "closed by the client"

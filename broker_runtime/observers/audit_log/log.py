@@ -144,7 +144,7 @@ class AuditLog:
 
     def record_connection(self, notice: ConnectionNotice) -> None:
         """Record that a connection was accepted, delayed, rejected or closed."""
-        kind, listener, ip, port, connection_id, limit, delay_s, reason, open_s, held_by, rate = notice
+        kind, listener, ip, port, connection_id, limit, delay_s, reason, open_s, held_by, rate, *times_s = notice
         client = self._clients.known(connection_id)
         facts = self._clients.stranger(listener, ip, port, connection_id) if client is None else client.facts
         if facts is None or self._is_off:
@@ -155,7 +155,10 @@ class AuditLog:
             open_us, requests = round(open_s * 1e6), client.requests if client else 0
         at_s, why = self._clock.monotonic(), limit or reason
         held = _NOT_HELD if held_by is None else _columns_of(held_by, ip, facts.client_ip)
-        self._writer.add("connection", at_s, *facts, kind.value, why, delay_us, open_us, requests, *held, rate)
+        times_us = [None if time_s is None else int(time_s * 1e6) for time_s in times_s]
+        self._writer.add(
+            "connection", at_s, *facts, kind.value, why, delay_us, open_us, requests, *held, rate, *times_us
+        )
 
     def inventory(
         self, partition: HostedPartition, registered_brokers: str | None = None, *, is_deleted: bool = False

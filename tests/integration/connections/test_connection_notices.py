@@ -34,10 +34,14 @@ def test_a_connection_is_reported_from_its_accept_to_its_end(bench: Bench) -> No
     client.close()
     bench.run_until(lambda: len(told) == 2)
     first, last = told
-    assert first == ConnectionNotice(ACCEPTED, "EXTERNAL", host, port, 1)
+    times = {"arrived_s": first.arrived_s, "decided_s": first.decided_s}
+    assert first == ConnectionNotice(ACCEPTED, "EXTERNAL", host, port, 1)._replace(**times)
+    assert first.arrived_s == first.decided_s is not None
     assert last[:5] == (CLOSED, "EXTERNAL", host, port, 1)
     assert last.reason == "closed by the client"
     assert last.open_s is not None
+    assert last.decided_s is not None
+    assert last.decided_s - first.decided_s == pytest.approx(last.open_s)
     assert 0 <= last.open_s < 30
 
 
@@ -65,9 +69,19 @@ def test_the_notice_of_a_waiting_connection_names_the_limit(bench: Bench, limits
     assert all(notice.held_by is None for notice in told if notice.kind is ACCEPTED)
     assert {notice.listener_rate for notice in told if notice.kind is ACCEPTED} == {waiting.listener_rate}
     assert waiting.connection_id is None
+    assert waiting.arrived_s == waiting.decided_s is not None
     if limit.endswith("rate"):
         assert waiting.delay_s is not None
         assert 0 < waiting.delay_s <= 1
+
+        def admitted_later() -> list[ConnectionNotice]:
+            return [one for one in told if one.kind is ACCEPTED and one.client_port == waiting.client_port]
+
+        bench.run_until(lambda: bool(admitted_later()))
+        (admitted,) = admitted_later()
+        assert admitted.arrived_s == waiting.arrived_s
+        assert admitted.decided_s is not None
+        assert admitted.decided_s - waiting.decided_s >= waiting.delay_s - 0.001
     else:
         assert waiting.delay_s is None
 
