@@ -112,7 +112,7 @@ class ConnectionQuotas:
             own = listener_name in self.settings.listener_max_connection_creation_rate
             by_listener = own and of_listener_ms >= of_broker_ms
             limit = WaitsFor.LISTENER_RATE if by_listener else WaitsFor.BROKER_RATE
-        elif self._slot_free(listener):
+        elif self.has_slot(listener):
             return self._after_wait(listener, ip, in_broker_rate, now_ms)
         else:
             limit = _count_that_is_full(listener, self.settings)
@@ -131,7 +131,7 @@ class ConnectionQuotas:
             raise RuntimeError(f"listener {listener_name} has no wait")
         if now_ms < wait.deadline_ms:
             return AcceptDecision(AcceptOutcome.WAIT_UNTIL, wait.deadline_ms)
-        if not self._slot_free(listener):
+        if not self.has_slot(listener):
             listener.wait_for(_count_that_is_full(listener, self.settings), now_ms)
             return _WAIT_FOR_SLOT
         listener.end_wait(now_ms)
@@ -184,7 +184,8 @@ class ConnectionQuotas:
         else:
             self._wake_waiting()
 
-    def _slot_free(self, listener: ListenerQuota) -> bool:
+    def has_slot(self, listener: ListenerQuota) -> bool:
+        """Whether the counts of listener and broker allow one more connection."""
         if listener.count >= listener.max_connections:
             return False
         return listener.protected or self.total < self.settings.max_connections
@@ -225,7 +226,7 @@ class ConnectionQuotas:
 
     def _wake_waiting(self) -> None:
         for listener in self.listeners.values():
-            if listener.waiting is not None and self._slot_free(listener):
+            if listener.waiting is not None and self.has_slot(listener):
                 self.wake(listener.name)
 
     def eviction_needed(self) -> bool:
@@ -236,7 +237,7 @@ class ConnectionQuotas:
         """Return how many clients of the listener may wait in the kernel now."""
         listener = self._listener(listener_name)
         rate = listener.rate_under(self.broker_meter.limit)
-        return backlog(configured, rate, full=not self._slot_free(listener))
+        return backlog(configured, rate, full=not self.has_slot(listener))
 
     def update(self, settings: QuotaSettings, now_ms: int) -> None:
         """Apply every limit that Kafka allows to change. Raises InvalidLimitError, and changes nothing."""

@@ -155,7 +155,7 @@ class AuditLog:
             open_us, requests = round(open_s * 1e6), client.requests if client else 0
         at_s, why = self._clock.monotonic(), limit or reason
         held = _NOT_HELD if held_by is None else _columns_of(held_by, ip, facts.client_ip)
-        times_us = [None if time_s is None else int(time_s * 1e6) for time_s in times_s]
+        times_us = [None if time_s is None else _whole_us(time_s) for time_s in times_s]
         self._writer.add(
             "connection", at_s, *facts, kind.value, why, delay_us, open_us, requests, *held, rate, *times_us
         )
@@ -242,6 +242,12 @@ class AuditLog:
         is_full = [block.add("rollup", last, first, *row) for row in rows]
         if is_full[-1]:
             writer.seal()
+
+
+def _whole_us(time_s: float) -> int:
+    """Return microseconds within the millisecond that the limiter received: a product of floats may round up."""
+    ms = int(time_s * 1000)
+    return ms * 1000 + min(max(int(time_s * 1e6) - ms * 1000, 0), 999)
 
 
 def _columns_of(limit: LimitReference, ip: str, shown_ip: str) -> tuple[str | None, str, str | None, int]:

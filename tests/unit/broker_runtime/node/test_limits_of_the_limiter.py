@@ -4,7 +4,7 @@ import pytest
 
 from broker_runtime.config import BrokerConfig
 from broker_runtime.config.keys.broker import LISTENER_PREFIX
-from broker_runtime.metadata.connection_groups import MAX_CONNECTIONS_KEY
+from broker_runtime.metadata.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
 from broker_runtime.metadata.quotas import IP_RATE_KEY
 from connection_limits import keys
 from connection_limits.settings import UNLIMITED, IpAction, QuotaSettings, Strategy
@@ -22,6 +22,7 @@ from connection_limits.settings import UNLIMITED, IpAction, QuotaSettings, Strat
         (keys.QUOTA_WINDOW_NUM, BrokerConfig.quota_window_num),
         (keys.QUOTA_WINDOW_SIZE_SECONDS, BrokerConfig.quota_window_size_seconds),
         (keys.CONNECTION_QUOTA_STRATEGY, BrokerConfig.connection_quota_strategy),
+        (keys.CONNECTION_QUOTA_IP_ACTION, BrokerConfig.connection_quota_ip_action),
     ],
 )
 def test_a_key_has_its_name(name: str, key: object) -> None:
@@ -30,6 +31,7 @@ def test_a_key_has_its_name(name: str, key: object) -> None:
 
 def test_names_of_client_quotas_and_of_listeners_limits() -> None:
     assert (keys.ENTITY_RATE, keys.ENTITY_COUNT) == (IP_RATE_KEY, MAX_CONNECTIONS_KEY)
+    assert (keys.SHARED, keys.OBSERVE) == (SHARED_KEY, OBSERVE_KEY)
     assert keys.of_listener("EXTERNAL", keys.MAX_CONNECTIONS) == f"{LISTENER_PREFIX}external.max.connections"
 
 

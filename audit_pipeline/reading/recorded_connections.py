@@ -1,0 +1,43 @@
+"""Reads rows of the table connection as events for a replay. Pure conversion of Arrow's columns."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from audit_pipeline.what_if.attempts import RecordedEvent
+
+COLUMNS: Final = (
+    "seq",
+    "event",
+    "listener",
+    "client_ip",
+    "client_port",
+    "connection_id",
+    "client_id",
+    "reason",
+    "limit_quota",
+    "limit_key",
+    "limit_entity",
+    "held_us",
+    "arrived_us",
+    "decided_us",
+)
+"""Columns of the fields of RecordedEvent, without the last one, which is computed from ts."""
+
+
+def recorded_events(rows: pa.Table) -> Iterator[RecordedEvent]:
+    """Yield the events of one boot, in the order of the rows. Rows before version 1.3 have no times: leave them out."""
+    for batch in rows.to_batches():
+        columns = [_values(batch.column(batch.schema.get_field_index(name))) for name in COLUMNS]
+        wall_us = batch.column(batch.schema.get_field_index("ts")).cast(pa.int64())
+        yield from map(RecordedEvent._make, zip(*columns, wall_us.to_pylist(), strict=True))
+
+
+def _values(column: pa.Array) -> list[object]:
+    """Return Python values. Texts of a dictionary are converted once, however often they occur."""
+    if pa.types.is_dictionary(column.type):
+        words: list[object] = [*column.dictionary.to_pylist(), None]
+        return [words[-1 if index is None else index] for index in column.indices.to_pylist()]
+    values: list[object] = column.to_pylist()
+    return values
