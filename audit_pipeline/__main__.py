@@ -21,6 +21,7 @@ from audit_pipeline.commands import (
     commands_results,
     commands_storms,
     commands_topic,
+    commands_what_if,
 )
 from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
@@ -92,6 +93,7 @@ def parser() -> argparse.ArgumentParser:
     commands_results.add_results(found)
     commands_changes.add_changes(found)
     commands_storms.add_storms(found)
+    commands_what_if.add_what_if(found)
     commands_follow.add_follow(found)
     commands_package.add_package(found)
     return made

@@ -72,9 +72,11 @@ def _is_start(wanted: str) -> bool:
 def add_asked(parser: argparse.ArgumentParser, *names: str) -> None:
     """Add --results, the time window, --cluster, the output, and those of the filters `client` and `topic` given."""
     parser.add_argument("--results", required=True, help="as for `build`: a folder or URI with published results")
-    parser.add_argument("--from", dest="asked_from", type=_from, help="UTC day or time, such as 2026-11-22T15:30")
     parser.add_argument(
-        "--to", dest="asked_to", type=_to, help="UTC day, which is included, or time, which is excluded"
+        "--from", dest="asked_from", type=time_of_start, help="UTC day or time, such as 2026-11-22T15:30"
+    )
+    parser.add_argument(
+        "--to", dest="asked_to", type=time_of_end, help="UTC day, which is included, or time, which is excluded"
     )
     parser.add_argument("--cluster", help=f"cluster ID: {_PLACE}")
     if "client" in names:
@@ -144,11 +146,12 @@ def _shown(value: Any) -> Any:
     return f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else value
 
 
-def _from(text: str) -> int:
+def time_of_start(text: str) -> int:
+    """Parse the start of a time window, as microseconds since 1970."""
     return _us(_time(text))
 
 
-def _to(text: str) -> int:
+def time_of_end(text: str) -> int:
     """Parse the end of a time window: a day ends at the next midnight."""
     return _us(_time(text) + timedelta(days=1 if len(text) == len("2026-11-22") else 0))
 

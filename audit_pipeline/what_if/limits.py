@@ -69,6 +69,11 @@ class LimitsToTry:
         return limit.quota or self.names.get((limit.key, limit.entity))
 
     @property
+    def quotas(self) -> set[str]:
+        """The ConnectionQuotas that set a limit, as namespace/name."""
+        return {*self.names.values(), *(name for name in self.groups if "/" in name)}
+
+    @property
     def has_addresses(self) -> bool:
         """Whether a limit is on certain addresses or ranges: a log with hashed addresses cannot tell them."""
         of_address = any(ip is not None for ip in self.ip_rates)

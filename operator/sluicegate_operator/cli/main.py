@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A subcommand. `module` of this package has a function, or a group of commands, of its name.
+    """A subcommand. `module` of this package has a function, or a group of commands, of its name (`-` is `_`).
 
     A module may set `PARSED_BY`, the class of typer's command. `program` is run by exec instead, as `python -m`.
     """
@@ -40,6 +40,10 @@ COMMANDS = {
     "plan": Command(
         "preview the effect of manifests: objects created, settings changed, restarts and why, refusals",
         "manifests.plan",
+    ),
+    "what-if": Command(
+        "show what quotas would have delayed and rejected, by replaying the connections of an audit log",
+        "manifests.what_if",
     ),
     "validate": Command("check manifests as the API server would, offline", "manifests.validate"),
     "storm": Command("open many connections to a listener to test its limits", "storms.storm"),
@@ -79,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             app.command(name, help=help_text)(_no_options)
             continue
         module = importlib.import_module(f"sluicegate_operator.cli.{command.module}")
-        part = getattr(module, name)
+        part = getattr(module, name.replace("-", "_"))
         if isinstance(part, typer.Typer):
             app.add_typer(part, name=name, help=help_text)
         else:

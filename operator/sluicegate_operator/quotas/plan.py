@@ -214,7 +214,12 @@ def plan_quotas(
 ) -> QuotaPlan:
     """Plan in one step, for callers without an event loop to share. Without `now` no limit has ended."""
     claims = [Claim.of(quota) for quota in quotas if is_governed(quota, cluster)]
-    steps = plan_in_steps(Scope.of(cluster, listeners), claims, now)
+    return plan_claims(Scope.of(cluster, listeners), claims, now)
+
+
+def plan_claims(scope: Scope, claims: Iterable[Claim], now: datetime) -> QuotaPlan:
+    """Plan these claims in one step."""
+    steps = plan_in_steps(scope, claims, now)
     while True:
         try:
             next(steps)

@@ -33,7 +33,7 @@ from broker_runtime.node.metadata_before import MetadataNow
 from broker_runtime.observers.audit_log.log import AuditDependencies, AuditLog
 from broker_runtime.observers.audit_log.settings import read_settings
 from broker_runtime.observers.audit_log.spool import SpoolIdentity
-from broker_runtime.storage.disk.filesystem import read_file
+from broker_runtime.storage.disk.filesystem import FileSystem, read_file
 from connection_limits.limit_met import rate_in_force
 from connection_limits.quotas import ConnectionQuotas
 from connection_limits.settings import QuotaSettings
@@ -99,13 +99,14 @@ class LateLoop:
 
     def run_until(self, end_s: float) -> None:
         while self.now_s < end_s:
-            callbacks = [callback for fd, callback in list(self._readers.items()) if self.readable(fd)]
+            callbacks: list[Callable[[], object]] = []
             while self._timers and self._timers[0][0] <= self.now_s:
                 _, _, timer, callback = heappop(self._timers)
                 if not timer.is_late:
                     callback()
                 elif not timer.is_cancelled:
                     callbacks.append(callback)
+            callbacks += [callback for fd, callback in list(self._readers.items()) if self.readable(fd)]
             callbacks += self._soon
             self._soon.clear()
             if not callbacks:
@@ -163,23 +164,32 @@ class InventedListening:
 
 
 class AcceptorBench:
-    """The acceptors of one broker with these limits and listeners."""
+    """The acceptors of one broker with these limits and listeners. It writes its spools into `folder`."""
 
     def __init__(
-        self, random: Random, settings: QuotaSettings, listeners: tuple[str, ...], lateness_s: float = 0.004
+        self,
+        random: Random,
+        settings: QuotaSettings,
+        listeners: tuple[str, ...],
+        lateness_s: float = 0.004,
+        fs: FileSystem | None = None,
+        folder: Path = FOLDER,
+        **config: str,
     ) -> None:
         self.loop = loop = LateLoop(random, lateness_s)
-        self._fs = MemoryFileSystem()
+        self._fs, self._folder = fs or MemoryFileSystem(), folder
         dependencies = AuditDependencies(
             SpoolIdentity("cluster", 7, "0001"),
-            FOLDER,
+            folder,
             API_NAMES,
             self._fs,
             cast(Any, loop),
             loop.call_later,
             MetadataNow(MetadataImage()),
         )
-        self._log = AuditLog(read_settings({}), dependencies)
+        self._log = AuditLog(
+            read_settings({name.replace("_", "."): value for name, value in config.items()}), dependencies
+        )
         self._notices = ConnectionNotices()
         self._notices.observe(self._log.record_connection)
         self.began_ms = int(loop.now_s * 1000)
@@ -254,9 +264,13 @@ class AcceptorBench:
         if stays_s is not None:
             self.loop.call_later(stays_s, close)
 
+    def close(self) -> None:
+        """End the log."""
+        self._log.close()
+
     def rows(self) -> pa.Table:
         """End the log, and return the rows of its table connection."""
-        self._log.close()
-        names = sorted(name for name in self._fs.listdir(FOLDER) if name.endswith(".spool"))
-        found = [tables_of(read_spool(read_file(self._fs, FOLDER / name))) for name in names]
+        self.close()
+        names = sorted(name for name in self._fs.listdir(self._folder) if name.endswith(".spool"))
+        found = [tables_of(read_spool(read_file(self._fs, self._folder / name))) for name in names]
         return pa.concat_tables([tables["connection"] for tables in found if "connection" in tables])

@@ -159,7 +159,7 @@ def plan_cluster(
     served = {port.resource for port in ports}
     own = [listener for listener in cluster_listeners(cluster, listeners) if listener.name in served]
     brokers = cluster.spec.brokers.replicas if broker_count is None else broker_count
-    config = {**with_node_principals(cluster, static_config(cluster)), **_window(cluster.spec.connection_quota)}
+    config = {**with_node_principals(cluster, static_config(cluster)), **quota_window(cluster.spec.connection_quota)}
     return ClusterLayout(
         name=cluster.name,
         namespace=cluster.namespace,
@@ -382,7 +382,8 @@ def _milliseconds(cluster: BrokerCluster, key: str, default: int) -> int:
     return int(static_config(cluster).get(key, default))
 
 
-def _window(settings: ConnectionQuotaSettings | None) -> dict[str, str]:
+def quota_window(settings: ConnectionQuotaSettings | None) -> dict[str, str]:
+    """Return how brokers measure rates, as static configuration."""
     if settings is None:
         return {}
     return {

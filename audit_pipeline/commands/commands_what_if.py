@@ -1,0 +1,127 @@
+"""`what-if`: the connections of a log under other limits, which `sluicegate what-if` passes on. Shell."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from threading import Event
+from typing import Any, Final
+
+from audit_pipeline.commands.asked import show, time_of_end, time_of_start
+from audit_pipeline.commands.commands import OK
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.what_if.limits import LimitsToTry, read_limits
+from audit_pipeline.what_if.summary import Summary, unknown
+
+INCOMPLETE: Final = 3
+"""Exit code if the log lacks events of the time."""
+_SHOWN: Final = (
+    "quota",
+    "client_ip",
+    "client_id",
+    "connections",
+    "accepted",
+    "delayed",
+    "delay_p50_ms",
+    "delay_p99_ms",
+    "delay_max_ms",
+    "rejected",
+    "was_accepted",
+    "was_delayed",
+    "was_delay_max_ms",
+    "was_rejected",
+)
+"""Columns of the table for a terminal; JSON has all."""
+_ROWS_MAX: Final = 50
+
+
+def add_what_if(found: Any) -> None:
+    """Add `what-if` to the commands of `found`, the result of argparse's add_subparsers."""
+    what_if = found.add_parser(
+        "what-if",
+        help="replay the connections of a log under other limits; `sluicegate what-if` calls it with ConnectionQuotas",
+    )
+    what_if.add_argument("--audit", required=True, help="folder or URI with the segments of the log")
+    what_if.add_argument("--limits", required=True, help="file with the limits as JSON; - reads standard input")
+    what_if.add_argument("--from", dest="from_us", type=time_of_start, help="UTC day or time, such as 2026-11-22T15:30")
+    what_if.add_argument(
+        "--to", dest="to_us", type=time_of_end, help="UTC day, which is included, or time, which is excluded"
+    )
+    what_if.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    what_if.set_defaults(run=what_if_of_log)
+
+
+def what_if_of_log(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
+    # Only the commands that need pyarrow load it.
+    from audit_pipeline.reading.connection_log import ConnectionLog  # noqa: PLC0415
+    from audit_pipeline.reading.published import MANIFEST  # noqa: PLC0415
+    from audit_pipeline.reading.tried_limits import try_limits  # noqa: PLC0415
+    from audit_pipeline.spool.targets import open_target  # noqa: PLC0415
+
+    if given.from_us is not None and given.to_us is not None and given.from_us >= given.to_us:
+        raise BadUseError("--from is not before --to: the time window is empty")
+    limits = _limits(given.limits)
+    target = open_target(given.audit)
+    if any(stored.path == MANIFEST for stored in target.files()):
+        raise BadUseError(
+            f"{given.audit} has results of `build`, which have no single connections: give --audit the segments from "
+            "which they were built"
+        )
+    log = ConnectionLog(target, given.from_us, given.to_us)
+    summary, notes = try_limits(log, limits, given.from_us, given.to_us)
+    missing = [
+        f"broker {part.broker_id} of cluster {part.cluster_id}, {', '.join(part.hours)} (UTC): {part.why}"
+        for part in log.missing()
+    ]
+    notes = [*limits.notes, *notes, *unknown(summary)]
+    if given.output == "json":
+        document = {
+            "connections": summary.connections,
+            "limits": summary.by_limit(limits),
+            "clients": summary.by_client(limits),
+            "notes": notes,
+            "incomplete": missing,
+        }
+        print(json.dumps(document))
+    else:
+        _show(summary, limits, notes)
+    for part in missing:
+        print(f"the log is incomplete, so these hours have too few connections: {part}", file=sys.stderr)
+    return INCOMPLETE if missing else OK
+
+
+def _limits(name: str) -> LimitsToTry:
+    try:
+        if name == "-":
+            text = sys.stdin.read()
+        else:
+            with open(name, encoding="utf-8") as file:
+                text = file.read()
+        document = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise BadUseError(f"--limits {name} cannot be read: {error}") from None
+    return read_limits(document)
+
+
+def _show(summary: Summary, limits: LimitsToTry, notes: Sequence[str]) -> None:
+    print(f"{summary.connections:,} connections; the columns was_... say what really happened to the same connections")
+    print()
+    rows = summary.by_limit(limits)
+    columns = tuple(name for name in _SHOWN if name not in ("client_ip", "client_id"))
+    show(_named(rows), columns, "table")
+    affected = [row for row in summary.by_client(limits) if row["limit"] is not None]
+    if affected:
+        print()
+        show(_named(affected[:_ROWS_MAX]), _SHOWN, "table")
+        if len(affected) > _ROWS_MAX:
+            print(f"{len(affected) - _ROWS_MAX:,} more clients: -o json has all")
+    effective = {row["quota"] for row in rows}
+    for quota in sorted(set(limits.quotas) - effective):
+        print(f"{quota} delays and rejects no connection")
+    for note in notes:
+        print(f"note: {note}")
+
+
+def _named(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows for a terminal: a limit without a ConnectionQuota is named by its key."""
+    return [{**row, "quota": row["quota"] or row["limit"] or "(no limit met)"} for row in rows]
