@@ -70,8 +70,8 @@ class LimitsToTry:
 
     @property
     def quotas(self) -> set[str]:
-        """The ConnectionQuotas that set a limit, as namespace/name."""
-        return {*self.names.values(), *(name for name in self.groups if "/" in name)}
+        """The ConnectionQuotas that enforce a limit, as namespace/name."""
+        return {*self.names.values(), *(name for name, limits in self.groups.items() if not limits.observe)}
 
     @property
     def has_addresses(self) -> bool:

@@ -25,7 +25,6 @@ from sluicegate_operator.quotas.model import (
     QuotaOutcome,
     TargetKey,
     TargetKind,
-    Verdict,
     config_limits,
     limit_of,
 )
@@ -67,7 +66,7 @@ def limits_to_try(given: QuotasToTry, now: datetime) -> dict[str, Any]:
         },
         "quotas": [_quota(key, value) for key, value in plan.desired.quotas.items()],
         "names": list(_names(plan)),
-        "notes": [_note(ruling.verdicts[name]) for name, ruling in plan.of.items() if _is_noted(ruling.verdicts[name])],
+        "notes": list(_notes(plan, [claim.quota for claim in claims])),
     }
 
 
@@ -116,14 +115,16 @@ def _reported(target: TargetKey, limit: LimitField, value: int) -> tuple[str, st
     return key, None
 
 
-def _is_noted(verdict: Verdict) -> bool:
-    return bool(verdict.message)
-
-
-def _note(verdict: Verdict) -> str:
-    if verdict.outcome is QuotaOutcome.PODS_UNKNOWN:
-        return (
-            f"ConnectionQuota {verdict.quota} is not tried, because the log does not say which addresses the pods of a "
-            f"workload had: give them with --member {verdict.quota}=ADDRESS"
-        )
-    return f"ConnectionQuota {verdict.quota}: {verdict.message}"
+def _notes(plan: QuotaPlan, quotas: Sequence[ConnectionQuota]) -> Iterator[str]:
+    """Yield sentences about quotas that are not tried, or that enforce nothing."""
+    for quota in quotas:
+        verdict = plan.of[quota.name].verdicts[quota.name]
+        if verdict.outcome is QuotaOutcome.PODS_UNKNOWN:
+            yield (
+                f"ConnectionQuota {quota.name} is not tried, because the log does not say which addresses the pods of "
+                f"a workload had: give them with --member {quota.name}=ADDRESS"
+            )
+        elif verdict.message:
+            yield f"ConnectionQuota {quota.name}: {verdict.message}"
+        elif quota.spec.is_observing:
+            yield f"ConnectionQuota {quota.name} has mode Observe, which delays and rejects nothing: --enforce tries it"
