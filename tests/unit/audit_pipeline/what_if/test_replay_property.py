@@ -5,18 +5,18 @@ virtual time, on an event loop that is late at random.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from random import Random
 
 import pytest
 
 from audit_pipeline.reading.recorded_connections import recorded_events
-from audit_pipeline.what_if.attempts import Attempt, Outcome, Recording, recording_of
+from audit_pipeline.what_if.attempts import Outcome, Recording, recording_of
 from audit_pipeline.what_if.limits import LimitsToTry
 from audit_pipeline.what_if.replay import replay
 from connection_limits.groups.connection_group import AddressGroupLimits
 from connection_limits.settings import UNLIMITED, IpAction, QuotaSettings, Strategy
 from tests.support.audit.acceptors import AcceptorBench
+from tests.support.audit.replayed import differences
 
 CLIENTS, PROXIED, INTERNAL = "CLIENTS", "OTHERS", "INTERNAL"
 LISTENERS = ((CLIENTS,), (CLIENTS, PROXIED), (CLIENTS, INTERNAL), (CLIENTS, PROXIED, INTERNAL))
@@ -82,25 +82,12 @@ def generated(seed: int) -> tuple[Recording, LimitsToTry, tuple[str, ...]]:
     return recording_of(recorded_events(bench.rows())), limits, listeners
 
 
-def difference(attempt: Attempt) -> Mapping[str, object] | None:
-    """Return what the replay decided otherwise; None if nothing."""
-    recorded, replayed = attempt.recorded, attempt.replayed
-    assert replayed is not None
-    is_same = recorded.outcome is replayed.outcome and (
-        recorded.outcome is Outcome.WAITING or recorded.at_us == replayed.at_us
-    )
-    if is_same and (recorded.limit is None or recorded.limit == replayed.limit):
-        return None
-    return {"arrived": attempt.arrived_us, "at": attempt.listener, "recorded": recorded, "replayed": replayed}
-
-
 @pytest.mark.parametrize("first", range(0, LOGS, PER_TEST))
 def test_the_limits_in_force_give_the_decisions_of_the_log(first: int) -> None:
     for seed in range(first, first + PER_TEST):
         recording, limits, listeners = generated(seed)
         replay(recording, limits, listeners)
-        differences = [found for attempt in recording.attempts if (found := difference(attempt)) is not None]
-        assert differences == [], f"seed {seed}"
+        assert differences(recording) == [], f"seed {seed}"
 
 
 def test_the_generated_logs_have_every_outcome_and_every_kind_of_limit() -> None:

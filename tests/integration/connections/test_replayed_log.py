@@ -1,0 +1,116 @@
+"""A log of real sockets, replayed under the limits that were in force: every decision is the same, at its time."""
+
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from audit_pipeline.reading.recorded_connections import recorded_events
+from audit_pipeline.spool.spool import read_spool
+from audit_pipeline.spool.tables import tables_of
+from audit_pipeline.what_if.attempts import Outcome, recording_of
+from audit_pipeline.what_if.limits import LimitsToTry
+from audit_pipeline.what_if.line import LATENESS_US
+from audit_pipeline.what_if.replay import replay
+from broker_runtime.clock import SystemClock
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.node.metadata_before import MetadataNow
+from broker_runtime.observers.audit_log.log import AuditDependencies, AuditLog
+from broker_runtime.observers.audit_log.settings import read_settings
+from broker_runtime.observers.audit_log.spool import SpoolIdentity
+from broker_runtime.storage.disk.filesystem import OsFileSystem
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.settings import QuotaSettings, Strategy
+from tests.support.audit.audit import API_NAMES
+from tests.support.audit.replayed import differences
+from tests.support.processes.clients.socket_bench import Bench, bench_on
+
+LISTENERS = ("EXTERNAL", "INTERNAL")
+GROUP = "default/range"
+IMPATIENT = 6
+STORM_S = 3.0
+
+
+@pytest.fixture(params=["uvloop+epoll", "asyncio+loop"])
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    yield from bench_on(request.param)
+
+
+def audit_log(bench: Bench, folder: Path) -> AuditLog:
+    identity = SpoolIdentity("cluster", 1, "0001")
+    metadata = MetadataNow(MetadataImage())
+    clock, fs = SystemClock(), OsFileSystem()
+    given = AuditDependencies(identity, folder, API_NAMES, fs, clock, bench.loop.call_later, metadata)
+    return AuditLog(read_settings({}), given)
+
+
+def watch_lateness(bench: Bench) -> list[float]:
+    """Return a list to which the longest time between two iterations of the event loop is written, in seconds."""
+    longest_s = [0.0]
+
+    def beat(before_s: float) -> None:
+        now_s = bench.loop.time()
+        longest_s[0] = max(longest_s[0], now_s - before_s)
+        bench.loop.call_later(0.005, beat, now_s)
+
+    beat(bench.loop.time())
+    return longest_s
+
+
+def storm(bench: Bench, over: threading.Event) -> None:
+    """Addresses connect to both listeners and stay for a moment, until `over`; some give up at once."""
+    places = [bench.server.address(name) for name in LISTENERS]
+
+    def knock(number: int) -> None:
+        count = 0
+        while not over.is_set():
+            count += 1
+            place = places[count % 3 == 0]
+            with suppress(OSError), socket.create_connection(place, 0.5, (f"127.0.3.{number + 1}", 0)):
+                over.wait((0.001, 0.02, 0.2)[count % 3])
+
+    with ThreadPoolExecutor(IMPATIENT) as clients:
+        for number in range(IMPATIENT):
+            clients.submit(knock, number)
+        bench.run_until(over.is_set)
+
+
+def test_a_replay_of_a_storm_is_the_log(bench: Bench, tmp_path: Path) -> None:
+    settings = QuotaSettings(
+        strategy=Strategy.TOKEN_BUCKET, max_connections=12, max_connections_per_ip=6, inter_broker_listener="INTERNAL"
+    )
+    range_limits = AddressGroupLimits(rate=3, shared=True)
+    limits = LimitsToTry(
+        settings,
+        {"external": (None, 10), "internal": (4, None)},
+        {"127.0.3.2": 1},
+        {GROUP: range_limits},
+        {GROUP: ["127.0.3.4/30"]},
+    )
+    server = bench.serve(limits.settings_for(LISTENERS), *LISTENERS)
+    log = audit_log(bench, tmp_path)
+    server.connection_notices.observe(log.record_connection)
+    server.update_ip_rate("127.0.3.2", 1)
+    server.connection_groups.set_limits(GROUP, range_limits)
+    server.connection_groups.set_member(GROUP, "127.0.3.4/30", 1.0)
+    over = threading.Event()
+    bench.loop.call_later(STORM_S, over.set)
+    longest_s = watch_lateness(bench)
+    storm(bench, over)
+    server.connection_notices.observe(None)
+    log.close()
+    spools = [read_spool(path.read_bytes()) for path in sorted(tmp_path.glob("*.spool"))]
+    recording = recording_of(event for spool in spools for event in recorded_events(tables_of(spool)["connection"]))
+    outcomes = Counter(attempt.recorded.outcome for attempt in recording.attempts)
+    delayed = sum(attempt.recorded.at_us > attempt.arrived_us for attempt in recording.attempts)
+    assert min(outcomes[Outcome.ACCEPTED], outcomes[Outcome.REJECTED], delayed) > 3, outcomes
+    replay(recording, limits, LISTENERS)
+    found = differences(recording)
+    if found and longest_s[0] * 1e6 > LATENESS_US:
+        pytest.skip(f"the machine was busy: the event loop blocked for {longest_s[0] * 1000:.0f} ms")
+    assert found == []
