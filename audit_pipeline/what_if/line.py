@@ -4,7 +4,7 @@ from collections import deque
 
 from audit_pipeline.what_if.attempts import Attempt, Limit
 
-LATENESS_US = 50_000
+LATENESS_US = 100_000
 """A broker asks at most this much later than it could: busy loops, timers, and the interval of its checks."""
 TIMER_US = 1_000
 """A broker's timers have milliseconds: it waits one more than the limiter asks for."""

@@ -47,6 +47,10 @@ class Log:
         if open_ms is not None:
             self._add("closed", at_ms + open_ms, ip, number)
 
+    def waited(self, at_ms: int, ip: str, number: int, came_ms: int) -> None:
+        """Accept a connection that was behind another one since `came_ms`."""
+        self._add("accepted", at_ms, ip, number, came_ms)
+
     def left(self, at_ms: int, ip: str, number: int, came_ms: int, reason: str = ABANDONED) -> None:
         self._add("refused", at_ms, ip, number, came_ms, reason=reason)
 
@@ -125,6 +129,14 @@ def test_a_client_that_hung_up_late_is_accepted_by_a_weaker_limit() -> None:
     log.left(1_900, ONE, 1, came_ms=1_000)
     log.open(9_000, OTHER, 9)
     assert outcomes(log.tried(rate_of(2)))[0] == ("accepted", 1_000)
+
+
+def test_a_client_that_had_to_wait_for_a_moment_does_not_wait_without_a_limit() -> None:
+    log = Log()
+    log.open(1_000, ONE, 1, 10)
+    log.waited(1_040, ONE, 2, came_ms=1_001)
+    log.open(9_000, ONE, 9)
+    assert outcomes(log.tried(LimitsToTry()))[1] == ("accepted", 1_001)
 
 
 def test_connections_from_before_the_log_count() -> None:
