@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.errors import BadUseError, never
+from audit_pipeline.reading.recorded_connections import COLUMNS
 from audit_pipeline.spool.listing import SegmentPath, segment_paths
 from audit_pipeline.spool.segment import GOES_ON, Footer, NoSegmentError, hour_of, named_by
 from audit_pipeline.spool.stored_segment import Boot, row_groups_at, with_footers
@@ -84,8 +85,8 @@ class ConnectionLog:
 
     def connections(self, boot: Boot) -> pa.Table:
         """Return the connection events of a boot with their times, in the order of their numbers."""
-        parts = list(self._rows("connection", boot))
-        rows = pa.concat_tables(parts).unify_dictionaries().combine_chunks() if parts else None
+        parts = [part.select([*COLUMNS, "ts"]) for part in self._rows("connection", boot)]
+        rows = pa.concat_tables(parts) if parts else None
         if rows is None or not len(rows):
             return pa.table({})
         known = rows.filter(pc.is_valid(rows["decided_us"]))
@@ -94,7 +95,7 @@ class ConnectionLog:
             first, last = pc.min(times).as_py(), pc.max(times).as_py()
             why = f"{len(times):,} connections are of a version before 1.3 of events, which has no times of decisions"
             self._missing.append(MissingPart(boot[0], boot[1], first, last, why))
-        return known.sort_by("seq").combine_chunks()
+        return known.sort_by("seq")
 
     def _rows(self, table: str, boot: Boot) -> Iterator[pa.Table]:
         low = None if self._from_us is None else self._from_us - LEAD_US

@@ -26,16 +26,22 @@ COLUMNS: Final = (
 """Columns of the fields of RecordedEvent, without the last one, which is computed from ts."""
 
 
+_BATCH_ROWS: Final = 65_536
+"""Rows that are Python objects at the same time."""
+
+
 def recorded_events(rows: pa.Table) -> Iterator[RecordedEvent]:
     """Yield the events of one boot, in the order of the rows. Rows before version 1.3 have no times: leave them out."""
-    for batch in rows.to_batches():
+    for batch in rows.to_batches(max_chunksize=_BATCH_ROWS):
         columns = [_values(batch.column(batch.schema.get_field_index(name))) for name in COLUMNS]
         wall_us = batch.column(batch.schema.get_field_index("ts")).cast(pa.int64())
         yield from map(RecordedEvent._make, zip(*columns, wall_us.to_pylist(), strict=True))
 
 
 def _values(column: pa.Array) -> list[object]:
-    """Return Python values. Texts of a dictionary are converted once, however often they occur."""
+    """Return Python values. A text is one object, however often it occurs."""
+    if pa.types.is_string(column.type):
+        column = column.dictionary_encode()
     if pa.types.is_dictionary(column.type):
         words: list[object] = [*column.dictionary.to_pylist(), None]
         return [words[-1 if index is None else index] for index in column.indices.to_pylist()]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from enum import StrEnum
 from statistics import median_low
+from sys import intern
 from typing import NamedTuple
 
 ABANDONED = "its client closed it before it was accepted"
@@ -84,7 +85,7 @@ class Attempt:
 
     def __init__(self, event: RecordedEvent) -> None:
         self.listener = event.listener
-        self.address = event.client_ip
+        self.address = intern(event.client_ip)
         self.first_us = event.decided_us
         self.arrived_us = event.decided_us if event.arrived_us is None else event.arrived_us
         self.wall_us = event.wall_us - event.decided_us + self.arrived_us
