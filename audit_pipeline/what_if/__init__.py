@@ -6,7 +6,8 @@ connection with its times, so other limits can be tried on the connections of la
 Idea: the broker's own limiter (`connection_limits`) decides again about the same connections. Times come from the log.
 
 - `attempts` turns recorded events into attempts: when a client came, when it left, what the broker did.
-- `line` has the broker's order of acceptance: at most one client of a listener waits for a limit, others behind it.
+- `listener_line` has the broker's order of acceptance: at most one client of a listener waits for a limit, and others
+  wait behind it.
 - `replay` moves through virtual time, asks the limiter, and stores its decisions in the attempts.
 - `limits` reads the limits to try. `summary` counts by limit and client, beside what really happened.
 

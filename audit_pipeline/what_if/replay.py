@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from audit_pipeline.what_if.attempts import Attempt, Course, EarlyConnection, Limit, Outcome, Recording
 from audit_pipeline.what_if.limits import LimitsToTry
-from audit_pipeline.what_if.line import LATENESS_US, TIMER_US, Line, asked_us
+from audit_pipeline.what_if.listener_line import LATENESS_US, TIMER_US, ListenerLine, asked_us
 from connection_limits.accept_decision import AcceptDecision, AcceptOutcome
 from connection_limits.limit_met import limit_met
 from connection_limits.quotas import ConnectionQuotas
@@ -39,7 +39,7 @@ class _Replay:
 
     def __init__(self, limits: LimitsToTry, listeners: list[str], recording: Recording) -> None:
         began_ms = recording.began_us // 1000
-        self._lines = {name: Line(name) for name in listeners}
+        self._lines = {name: ListenerLine(name) for name in listeners}
         self._woken: list[str] = []
         self._agenda: list[tuple[int, int, int, int, Any]] = []
         """Events as time, number in the log, kind, a number that no other entry has, and the kind's details."""
@@ -110,7 +110,7 @@ class _Replay:
         else:
             self._leave(about, at_us)
 
-    def _arrive(self, line: Line, attempt: Attempt) -> None:
+    def _arrive(self, line: ListenerLine, attempt: Attempt) -> None:
         if attempt.recorded.outcome is Outcome.LEFT:
             self._plan(attempt.recorded.at_us, attempt.last_seq, _LEAVE, attempt)
         is_first = not line.is_busy
@@ -120,7 +120,7 @@ class _Replay:
         elif line.limit is not None:
             attempt.replayed = Course(Outcome.WAITING, attempt.arrived_us, line.limit)
 
-    def _ask_next(self, line: Line, possible_us: int) -> None:
+    def _ask_next(self, line: ListenerLine, possible_us: int) -> None:
         """Ask about the next clients, each as soon as the broker does."""
         while line.behind and line.waiting is None:
             attempt = line.behind[0]
@@ -134,12 +134,12 @@ class _Replay:
                 return
             self._ask(line, attempt, at_us)
 
-    def _ask(self, line: Line, attempt: Attempt, at_us: int) -> None:
+    def _ask(self, line: ListenerLine, attempt: Attempt, at_us: int) -> None:
         line.behind.popleft()
         decision = self.quotas.on_accepted(line.name, attempt.address, at_us // 1000)
         self._carry_out(line, attempt, decision, at_us)
 
-    def _ask_again(self, line: Line, attempt: Attempt, at_us: int) -> None:
+    def _ask_again(self, line: ListenerLine, attempt: Attempt, at_us: int) -> None:
         self._late.discard(line.name)
         decision = self.quotas.on_wait_over(line.name, attempt.address, at_us // 1000)
         if decision.outcome in _WAITS:
@@ -149,7 +149,7 @@ class _Replay:
         self._carry_out(line, attempt, decision, at_us)
         self._ask_next(line, at_us)
 
-    def _carry_out(self, line: Line, attempt: Attempt, decision: AcceptDecision, at_us: int) -> None:
+    def _carry_out(self, line: ListenerLine, attempt: Attempt, decision: AcceptDecision, at_us: int) -> None:
         outcome = decision.outcome
         before = attempt.replayed.limit if attempt.replayed is not None else None
         if outcome is AcceptOutcome.ADMIT:
@@ -167,14 +167,14 @@ class _Replay:
         else:
             attempt.replayed = Course(Outcome.REJECTED, at_us, limit)
 
-    def _plan_end(self, line: Line, attempt: Attempt, at_us: int) -> None:
+    def _plan_end(self, line: ListenerLine, attempt: Attempt, at_us: int) -> None:
         end_us = None if attempt.open_us is None else at_us + attempt.open_us
         if attempt.recorded.outcome is Outcome.LEFT:
             end_us = max(at_us, attempt.recorded.at_us)
         if end_us is not None:
             self._plan(end_us, attempt.close_seq, _CLOSE, (line.name, attempt.address, at_us // 1000))
 
-    def _wait_may_end(self, line: Line, attempt: Attempt, at_us: int, otherwise_us: int) -> None:
+    def _wait_may_end(self, line: ListenerLine, attempt: Attempt, at_us: int, otherwise_us: int) -> None:
         """Plan a question about the waiting client, which may be admitted from now on.
 
         If the log has the same wait, the broker asks at the recorded time. If the client still waits long after that
@@ -228,6 +228,6 @@ class _Replay:
             line.end_wait()
             self._ask_next(line, at_us)
 
-    def _limit(self, line: Line, decision: AcceptDecision, attempt: Attempt) -> Limit:
+    def _limit(self, line: ListenerLine, decision: AcceptDecision, attempt: Attempt) -> Limit:
         met = limit_met(self.quotas, line.name, decision, attempt.address)
         return Limit(met.key, met.entity, met.quota)

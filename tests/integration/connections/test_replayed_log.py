@@ -15,7 +15,7 @@ from audit_pipeline.spool.spool import read_spool
 from audit_pipeline.spool.tables import tables_of
 from audit_pipeline.what_if.attempts import Outcome, recording_of
 from audit_pipeline.what_if.limits import LimitsToTry
-from audit_pipeline.what_if.line import LATENESS_US
+from audit_pipeline.what_if.listener_line import LATENESS_US
 from audit_pipeline.what_if.replay import replay
 from broker_runtime.clock import SystemClock
 from broker_runtime.metadata.image import MetadataImage

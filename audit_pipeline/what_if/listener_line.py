@@ -10,7 +10,7 @@ TIMER_US = 1_000
 """A broker's timers have milliseconds: it waits one more than the limiter asks for."""
 
 
-class Line:
+class ListenerLine:
     """At most one client waits for a limit, and others behind it. Owns no decision.
 
     `waiting` is the client that the limiter delays until `deadline_us` at least. Each wait has another `number`, also
