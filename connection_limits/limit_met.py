@@ -20,7 +20,7 @@ def limit_met(quotas: ConnectionQuotas, listener_name: str, decision: AcceptDeci
 
 def rate_in_force(quotas: ConnectionQuotas, listener_name: str) -> int | None:
     """Return how many new connections a second the listener accepts at most; None without a limit."""
-    rate = quotas.listeners[listener_name].rate_under(quotas.broker_meter.limit)
+    rate = quotas.listeners[listener_name].rate_under(quotas.rate_limit.meter.limit)
     return None if rate >= UNLIMITED else rate
 
 
@@ -52,7 +52,7 @@ def _of_wait(quotas: ConnectionQuotas, listener: ListenerQuota) -> LimitReferenc
     if wait is None:
         raise ValueError(f"listener {listener.name} has no waiting connection")
     key, value = {
-        WaitsFor.BROKER_RATE: (keys.MAX_CONNECTION_CREATION_RATE, quotas.broker_meter.limit),
+        WaitsFor.BROKER_RATE: (keys.MAX_CONNECTION_CREATION_RATE, quotas.rate_limit.meter.limit),
         WaitsFor.LISTENER_RATE: (keys.MAX_CONNECTION_CREATION_RATE, listener.meter.limit),
         WaitsFor.BROKER_CONNECTIONS: (keys.MAX_CONNECTIONS, quotas.settings.max_connections),
         WaitsFor.LISTENER_CONNECTIONS: (keys.MAX_CONNECTIONS, listener.max_connections),

@@ -45,7 +45,7 @@ from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.compaction.metrics import CleanerMetrics
 from connection_limits.groups.connection_group import AddressGroupLimits
 from connection_limits.quotas import ConnectionQuotas
-from connection_limits.settings import QuotaSettings
+from connection_limits.settings import Objective, QuotaSettings
 from sluicegate_operator.handlers.admission.admission_metrics import AdmissionMetrics
 from sluicegate_operator.handlers.process.cache_metrics import CacheMetrics
 from sluicegate_operator.handlers.process.telemetry import REGISTRY
@@ -176,7 +176,8 @@ _NO_CLIENT_QUOTAS = EnforcedQuotas(
 
 
 def metrics_page() -> str:
-    quotas = ConnectionQuotas(QuotaSettings(max_connection_creation_rate_per_ip=1), now_ms=0)
+    settings = QuotaSettings(max_connection_creation_rate_per_ip=1, objective=Objective(p99_ms=20, min_rate=1))
+    quotas = ConnectionQuotas(settings, now_ms=0)
     quotas.add_listener("EXTERNAL", 0)
     quotas.on_accepted("EXTERNAL", "127.0.0.1", 0)
     for name, observe in (("held", False), ("observed", True)):

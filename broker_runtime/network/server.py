@@ -12,6 +12,7 @@ from broker_runtime.config.declaring.endpoints import ENCRYPTED, SASL, SecurityP
 from broker_runtime.errors import ConfigError
 from broker_runtime.network.accepting.acceptor import Acceptor
 from broker_runtime.network.accepting.acceptor_runtime import AcceptorRuntime
+from broker_runtime.network.adaptive_limits import AdaptiveLimits
 from broker_runtime.network.connection.handshakes import Handshakes
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.connections import Connections
@@ -58,6 +59,7 @@ class SocketServer:
         self._connections = Connections(self._shared, self.quotas, self.refusals, self.figures, handshakes)
         self._runtime = AcceptorRuntime(self._shared, self.quotas, self.refusals)
         self._acceptors: dict[str, Acceptor] = {}
+        self.adaptive = AdaptiveLimits(self._shared, self.quotas, self._rate_moved)
         self.reserved = ReservedListeners(limits)
         self._closed = False
         self.encrypted: Callable[[str, SecurityProtocol], TransportFactory] = _no_tls
@@ -84,6 +86,7 @@ class SocketServer:
         listening = self.reserved.take(name, host, port) or listening_socket(name, host, port, self.limits)
         self.quotas.add_listener(name, self._now_ms())
         acceptor = self._acceptors[name] = Acceptor(name, listening, connect, self._runtime)
+        self.adaptive.settings_changed()
         return acceptor.address
 
     def start(self, listener: str | None = None) -> None:
@@ -126,7 +129,14 @@ class SocketServer:
             raise ConfigError(str(error)) from None
         for acceptor in self._acceptors.values():
             acceptor.limits_changed()
+        self.adaptive.settings_changed()
         self._connections.evict_soon()
+
+    def _rate_moved(self, listener: str | None) -> None:
+        """Handle that an adaptive rate has changed: of this listener, or of the broker if it is None."""
+        for name, acceptor in self._acceptors.items():
+            if listener is None or name == listener:
+                acceptor.limits_changed()
 
     def update_ip_rate(self, ip: str | None, rate: int | None) -> None:
         """Change the rate of an `ip` quota entity; `ip` None is the default entity, `rate` None removes it."""
@@ -152,6 +162,7 @@ class SocketServer:
     async def shutdown(self, drain_s: float) -> None:
         """Stop accepting, give requests in progress `drain_s` to be answered, then close everything."""
         self.reserved.release()
+        self.adaptive.close()
         for acceptor in self._acceptors.values():
             acceptor.close()
         await self._connections.drain(drain_s)
