@@ -16,7 +16,7 @@ from uuid import UUID
 from broker_runtime.clock import Clock
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.backoff import Backoff
-from broker_runtime.coordination.deciding_turns import DecidingTurns
+from broker_runtime.coordination.deciding_slices import DecidingSlices
 from broker_runtime.coordination.replicated_log import LeadershipLostError, LedPartition
 from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -85,7 +85,7 @@ class GroupCoordinatorService:
             asyncio.Semaphore(_LOADS_AT_ONCE),
             self.tally,
             self.callers,
-            DecidingTurns(),
+            DecidingSlices(),
             ends,
             self.members_room,
         )

@@ -24,7 +24,7 @@ from broker_runtime.network.sockets.listening import ReservedListeners, listenin
 from broker_runtime.network.sockets.poller import Poller, default_poller
 from broker_runtime.network.sockets.transport import TRANSPORTS, TransportFactory
 from broker_runtime.security.authentication_counts import AuthenticationCounts
-from broker_runtime.slicing.turn_lengths import TurnLengths
+from broker_runtime.slicing.slice_lengths import SliceLengths
 from broker_runtime.wire.handler import Authenticate, AuthenticatingConnection, FrameHandler
 
 
@@ -141,8 +141,8 @@ class SocketServer:
         return collect(self.quotas, self.figures, self.refusals, acceptors, self._now_ms(), self.authentications)
 
     @property
-    def turn_lengths(self) -> Iterable[TurnLengths]:
-        return self._poller.lengths, self._shared.turns.lengths, self._connections.hanging_up.lengths
+    def slice_lengths(self) -> Iterable[SliceLengths]:
+        return self._poller.lengths, self._shared.slices.lengths, self._connections.hanging_up.lengths
 
     async def shutdown(self, drain_s: float) -> None:
         """Stop accepting, give requests in progress `drain_s` to be answered, then close everything."""

@@ -158,8 +158,8 @@ class Node:
         log_dir = make_data_folder(Path(settings.log_dir))
         threads = ThreadPoolExecutor(settings.config.background_threads, "disk")
         disk = ThreadedDisk(threads)
-        turn_s = settings.config.sluicegate_network_turn_max_us / 1_000_000
-        wakes = self.parts.wakes = SlicedCallbacks(asyncio.get_running_loop().call_soon, self._clock.monotonic, turn_s)
+        slice_s = settings.config.sluicegate_network_turn_max_us / 1_000_000
+        wakes = self.parts.wakes = SlicedCallbacks(asyncio.get_running_loop().call_soon, self._clock.monotonic, slice_s)
         logs = LogManager(
             log_dir,
             fs=OsFileSystem(),

@@ -56,7 +56,7 @@ class Server:
         return prefix(correlation_id, 2 * len(body), True), body, FileRegion(self._file, 0, len(body))
 
     def memory_freed(self, waiting: Iterable[int]) -> None:
-        self.connection.ask_turn()
+        self.connection.ask_for_slice()
 
     def connection_closed(self, connection: ServedConnection) -> None:
         self.ended.set()

@@ -10,7 +10,7 @@ from functools import partial
 from struct import Struct
 from uuid import UUID
 
-from broker_runtime.apis.groups.groups_in_turn import in_turn
+from broker_runtime.apis.groups.one_by_one import one_by_one
 from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED, ON_GROUP
 from broker_runtime.apis.request.call import Call
@@ -45,7 +45,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
     operations = ON_GROUP if reader.fixed(_BOOLEAN)[0] else NOT_ASKED
     packed = Packed(pace, _INT32.pack(call.throttle_ms), array_length(len(wanted), flexible=True))
     describe_one = partial(_described, operations, call, context, pace)
-    async for group in in_turn(emptied(wanted), describe_one, pace):
+    async for group in one_by_one(emptied(wanted), describe_one, pace):
         await packed.add_all(group)
     await packed.add(_END)
     return packed.reply(call)

@@ -25,7 +25,7 @@ _ANSWER_BYTES = 1_100
 """Maximum size of an answer without offsets: mostly the consumer's id."""
 _OFFSET_BYTES = 40
 """Maximum size of an offset in an answer, with a partition text of any length, without the topic's name."""
-_TURN_S = 0.002
+_SLICE_S = 0.002
 """Time after which other tasks run. A limit on the number of calls would send too few in a busy iteration."""
 
 
@@ -44,7 +44,7 @@ class Outgoing:
         waiting = self._waiting
         try:
             now = asyncio.get_running_loop().time
-            stop_s = now() + _TURN_S
+            stop_s = now() + _SLICE_S
             while waiting:
                 waiting.popleft()()
                 if now() >= stop_s:

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from broker_runtime.clock import Clock
 from broker_runtime.config.keys.broker import BrokerConfig
-from broker_runtime.coordination.deciding_turns import DecidingTurns
+from broker_runtime.coordination.deciding_slices import DecidingSlices
 from broker_runtime.coordination.seam import Decision
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.groups.answers import Outbox
@@ -41,7 +41,7 @@ class ShardDependencies:
     """Limits how many logs are read at the same time."""
     tally: Tally
     callers: Callers
-    turns: DecidingTurns
+    slices: DecidingSlices
     ends: EpochEnds
     members_room: MembersRoom
 

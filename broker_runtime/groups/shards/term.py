@@ -65,7 +65,7 @@ class Term:
             self.shard.environment.timers,
             empty_state(),
             config.sluicegate_group_coordinator_queue_max,
-            surroundings.turns,
+            surroundings.slices,
         )
         self._stuck = False
         """Replicas took too long for the last decision: until the next decision, requests wait no longer than that

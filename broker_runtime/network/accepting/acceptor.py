@@ -1,4 +1,4 @@
-"""Accept the connections of one listening socket, a few per turn, and pass each to `Admission`. Shell.
+"""Accept the connections of one listening socket, a few per time slice, and pass each to `Admission`. Shell.
 
 While it is paused (the broker is fenced) it accepts and closes at once. Not accepting would leave clients waiting in
 the backlog for a broker that may never serve again. Closing the listening socket would free the port, and for example
@@ -42,7 +42,7 @@ class Acceptor:
         self._loop = runtime.loop
         self._now = runtime.now
         self._accepts_per_wakeup = runtime.limits.accepts_per_wakeup
-        self._turn_s = runtime.limits.turn_s
+        self._slice_s = runtime.limits.turn_s
         self._accepting = False
         self._started = False
         self._stopped = False
@@ -155,7 +155,7 @@ class Acceptor:
             # it.
             return
         accept, waiting, take = self._listening.accept, self._waiting, self._admission.take
-        stop_s = self._now() + self._turn_s
+        stop_s = self._now() + self._slice_s
         for _ in range(self._accepts_per_wakeup):
             if waiting.is_next:
                 accepted, peer, _ = waiting.take()

@@ -13,7 +13,7 @@ from broker_runtime.network.sockets.interest import Interest
 from broker_runtime.network.sockets.poller import Poller
 from broker_runtime.network.sockets.transport import Transport
 
-_RECEIVES_PER_TURN = 16
+_RECEIVES_PER_SLICE = 16
 """Receives per iteration, while more bytes are available; then other connections are served."""
 
 
@@ -112,7 +112,7 @@ class ClientConnection:
         if self._interest.reads_to_write:
             self._send()
         transport, machine = self._transport, self._machine
-        for _ in range(_RECEIVES_PER_TURN):
+        for _ in range(_RECEIVES_PER_SLICE):
             if self.lost:
                 return
             try:

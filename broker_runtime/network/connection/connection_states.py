@@ -31,7 +31,7 @@ class ConnectionEvent(IntEnum):
     BYTES = 0
     NO_MEMORY = 1
     MEMORY = 2
-    TURN = 3
+    SLICE = 3
     SERVED = 4
     DEFERRED = 5
     REPLY_WITH_MORE = 6
@@ -62,7 +62,7 @@ def _table() -> Iterator[tuple[ConnectionState, ConnectionEvent, ConnectionState
     yield reading, ConnectionEvent.END_OF_STREAM, closed
     yield reading, ConnectionEvent.OVERDUE, closed
     yield short, ConnectionEvent.MEMORY, reading
-    yield queued, ConnectionEvent.TURN, serving
+    yield queued, ConnectionEvent.SLICE, serving
     yield serving, ConnectionEvent.SERVED, sending
     yield serving, ConnectionEvent.DEFERRED, awaiting
     yield awaiting, ConnectionEvent.BYTES, serving
@@ -132,7 +132,7 @@ def name_of(state: ConnectionState) -> str:
 MEANING_OF_STATE: Mapping[ConnectionState, str] = {
     ConnectionState.READING: "no response is pending; a request may have arrived in part",
     ConnectionState.SERVING: "the broker handles requests, within one call",
-    ConnectionState.QUEUED: "complete requests have arrived and wait for the connection's next turn",
+    ConnectionState.QUEUED: "complete requests have arrived and wait for the connection's next time slice",
     ConnectionState.AWAITING: "replies will follow later: to a fetch that waits for records, or to produce requests",
     ConnectionState.SENDING: "replies are being sent; the socket may not accept more at the moment",
     ConnectionState.SHORT_OF_MEMORY: "a request needs more memory than queued.max.request.bytes has free",
@@ -145,8 +145,8 @@ MEANING_OF_EVENT: Mapping[ConnectionEvent, str] = {
     ConnectionEvent.BYTES: "bytes have arrived",
     ConnectionEvent.NO_MEMORY: "memory for the rest of a request is missing",
     ConnectionEvent.MEMORY: "memory is free again",
-    ConnectionEvent.TURN: "the connection's turn begins",
-    ConnectionEvent.SERVED: "the requests of this turn are answered",
+    ConnectionEvent.SLICE: "the connection's time slice begins",
+    ConnectionEvent.SERVED: "the requests of this time slice are answered",
     ConnectionEvent.DEFERRED: "the reply to a request will follow later",
     ConnectionEvent.REPLY_WITH_MORE: "a pending reply is ready, and another one is pending",
     ConnectionEvent.REPLY: "the last pending reply is ready",

@@ -47,7 +47,7 @@ class UnfinishedFrame:
     """`buffer[start:filled]` has arrived; `needed` is the whole frame with its size field, 0 while that is unknown.
 
     `noted` is the amount that had arrived when progress was last noted. The buffer may contain several frames while
-    requests wait for their turn: `skip` moves past those that are handled.
+    requests wait for their time slice: `skip` moves past those that are handled.
     """
 
     __slots__ = ("buffer", "deadline_s", "filled", "needed", "noted", "start")

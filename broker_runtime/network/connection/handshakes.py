@@ -10,7 +10,7 @@ from broker_runtime.security.authentication_counts import AuthenticationCounts
 from broker_runtime.security.principal import Principal
 
 _OVERDUE, _TOO_MANY = "tls-handshake-overdue", "tls-too-many-handshakes"
-_CLOSES_PER_TURN = 100
+_CLOSES_PER_SLICE = 100
 
 
 class Handshakes:
@@ -73,7 +73,7 @@ class Handshakes:
 
     def end_overdue(self, now_s: float) -> None:
         """Close connections whose deadline has passed, a bounded number at a time."""
-        for _ in range(min(len(self._open), _CLOSES_PER_TURN)):
+        for _ in range(min(len(self._open), _CLOSES_PER_SLICE)):
             connection, deadline_s = next(iter(self._open.values()))
             if deadline_s > now_s:
                 break

@@ -1,7 +1,7 @@
 """The bytes that a connection has received and not handled yet, cut into requests. Pure; times are given.
 
 Reads go into a scratch buffer that all connections share, and requests are handled there without a copy. Only the rest
-at the end of a turn is copied, into an `UnfinishedFrame`. Its bytes count as request memory until it is handled.
+at the end of a time slice is copied, into an `UnfinishedFrame`. Its bytes count as request memory until it is handled.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,11 +39,11 @@ class SharedBuffers:
         )
 
 
-class Turn:
-    """The requests that one turn may handle, in `data`; `handled` of them have been. They end at `end`.
+class TimeSlice:
+    """The requests that one time slice may handle, in `data`; `handled` of them have been. They end at `end`.
 
     No further request is handled from `stop_s` on. `unsent` is the number of bytes in replies that were not sent yet.
-    A request that arrives alone has no Turn.
+    A request that arrives alone has no Time slice.
     """
 
     __slots__ = ("data", "end", "handled", "requests", "stop_s", "unsent")
@@ -56,7 +56,7 @@ class Turn:
         self.handled = self.unsent = 0
 
     def next(self, now_s: float) -> memoryview | None:
-        """Return the next request; None if the turn has handled all of them, or has no time left."""
+        """Return the next request; None if the time slice has handled all of them, or has no time left."""
         handled = self.handled
         if now_s >= self.stop_s and handled:
             return None
@@ -128,8 +128,8 @@ class Incoming:
             self.restart_deadline(now_s)
         return None
 
-    def requests_in(self, data: memoryview, now_s: float) -> Turn:
-        """Return as many requests as one turn allows. A forbidden size is refused after the requests before it.
+    def requests_in(self, data: memoryview, now_s: float) -> TimeSlice:
+        """Return as many requests as one time slice allows. A forbidden size is refused after the requests before it.
 
         Raises ProtocolError if `data` begins with a forbidden size.
         """
@@ -149,15 +149,15 @@ class Incoming:
             requests.append(data[position + SIZE_BYTES : end])
             position = end
             left -= 1
-        return Turn(data, requests, position, now_s + limits.connection_turn_s)
+        return TimeSlice(data, requests, position, now_s + limits.connection_turn_s)
 
-    def keep_rest(self, turn: Turn, now_s: float) -> None:
-        """Keep what `turn` has not handled: incomplete requests, and complete ones that may not be handled yet."""
-        position = turn.handled_bytes
-        if position == len(turn.data):
+    def keep_rest(self, time_slice: TimeSlice, now_s: float) -> None:
+        """Keep the rest of `time_slice`: incomplete requests, and complete ones that may not be handled yet."""
+        position = time_slice.handled_bytes
+        if position == len(time_slice.data):
             self.forget()
             return
-        rest = turn.data[position:]
+        rest = time_slice.data[position:]
         needed = frame_length(rest, self.max_request_bytes)
         frame = self.frame
         is_new = position > 0 or frame is None

@@ -87,8 +87,8 @@ class Shared:
         "notices",
         "now",
         "poller",
+        "slices",
         "throttle_ends",
-        "turns",
     )
 
     def __init__(
@@ -102,7 +102,7 @@ class Shared:
         self.handler = handler
         self.host: ConnectionHost
         self.notices = ConnectionNotices()
-        self.turns = TimeSlices(loop, self.now, limits.turn_s, poller.is_behind)
+        self.slices = TimeSlices(loop, self.now, limits.turn_s, poller.is_behind)
         self.buffers = SharedBuffers(limits, self._deal_memory)
         self._dealing = False
         self.throttle_ends = ThrottleEnds(loop)

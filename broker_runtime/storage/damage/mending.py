@@ -139,9 +139,9 @@ class Mending:
             raise ReplacingStoppedError(log.failure or f"{log.place} was truncated, or the segment has expired")
 
     def _copied(self, writer: BatchWriter, start: int, stop: int) -> Generator[Work, None, None]:
-        for turn in DiskSlices(_copy(writer, self._segment, start, stop), self._monotonic):
+        for time_slice in DiskSlices(_copy(writer, self._segment, start, stop), self._monotonic):
             try:
-                yield turn
+                yield time_slice
             except DamagedFileError:
                 self._log.recheck(self._segment)
                 raise

@@ -30,7 +30,7 @@ from sluicegate_operator.planning.observers.observers import (
 from sluicegate_operator.planning.status.paused import paused_status
 
 UNSETTLED_RETRY = Retry(1.0, 10.0)
-STATUSES_A_TURN = 25
+STATUSES_PER_SLICE = 25
 
 
 class ObserverCode(Protocol):
@@ -107,7 +107,7 @@ class ObserverReconciler:
         """Write the statuses. Return whether no report is in a state that passes within seconds."""
         settled = True
         for number, plugin in enumerate(snapshot.observers):
-            if number % STATUSES_A_TURN == 0:
+            if number % STATUSES_PER_SLICE == 0:
                 await asyncio.sleep(0)
             verdict = plan.verdicts.get(plugin.name)
             if verdict is None:
@@ -123,7 +123,7 @@ class ObserverReconciler:
 
     async def _write_paused(self, snapshot: Snapshot, plan: ObserverPlan, refusals: Refusals) -> None:
         for number, plugin in enumerate(one for one in snapshot.observers if one.name in plan.verdicts):
-            if number % STATUSES_A_TURN == 0:
+            if number % STATUSES_PER_SLICE == 0:
                 await asyncio.sleep(0)
             old = plugin.status
             state = "" if old.state == PluginOutcome.CLUSTER_MISSING else old.state

@@ -43,8 +43,8 @@ from sluicegate_operator.quotas.model import (
     winners_of,
 )
 
-COMPARED_A_TURN = 1000
-PLANNED_A_TURN = 100
+COMPARED_PER_SLICE = 1000
+PLANNED_PER_SLICE = 100
 """Number of quotas in one step: a few milliseconds."""
 BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
@@ -249,7 +249,7 @@ def plan_in_steps(
             ended_last = max(ended_last, claim.expires)
         else:
             next_expiry = min(next_expiry, claim.expires)
-        if number % COMPARED_A_TURN == 0:
+        if number % COMPARED_PER_SLICE == 0:
             yield
     rulings: dict[TargetKey, Ruling] = {}
     others: dict[TargetKey, Ruling | None] = {}
@@ -264,7 +264,7 @@ def plan_in_steps(
             others[target] = known
             judged += len(found)
         compared += 1
-        if compared >= COMPARED_A_TURN or judged >= PLANNED_A_TURN:
+        if compared >= COMPARED_PER_SLICE or judged >= PLANNED_PER_SLICE:
             compared = judged = 0
             yield
     counts = {at.name: one.count for at, one in rulings.items() if one.count is not None}
@@ -295,7 +295,7 @@ def _merged(
     """
     wanted: dict[LimitKey, str | float | None] = {COUNT_PER_IP_OVERRIDES: counts or None}
     for number, (former, ruling) in enumerate(pairs, 1):
-        if number % COMPARED_A_TURN == 0:
+        if number % COMPARED_PER_SLICE == 0:
             yield
         old, new = former.values, ruling.values
         for name in {*old, *new}:
@@ -305,7 +305,7 @@ def _merged(
     configs, quotas = dict(before.configs), dict(before.quotas)
     changed = []
     for number, (key, value) in enumerate(wanted.items(), 1):
-        if number % COMPARED_A_TURN == 0:
+        if number % COMPARED_PER_SLICE == 0:
             yield
         limits: dict[Any, Any] = configs if isinstance(key, str) else quotas
         if limits.get(key) != value:

@@ -71,7 +71,7 @@ class QuotaReconciler:
         self._context = context
         self._pods = pods
         self.governed: dict[ClusterKey, GovernedQuotas] = {}
-        self._turns = asyncio.Lock()
+        self._step = asyncio.Lock()
         self._external = ExternalLimits(context)
 
     async def reconcile(self, key: ClusterKey) -> Again:
@@ -114,7 +114,7 @@ class QuotaReconciler:
         scope = Scope.of(snapshot.cluster, snapshot.listeners, in_all_namespaces=everywhere)
         selected = pods.take_news(key) if pods is not None else {}
         now = datetime.now(UTC)
-        await self._in_turns(governed.replan(snapshot.cluster, scope, snapshot.quotas, selected, now))
+        await self._in_steps(governed.replan(snapshot.cluster, scope, snapshot.quotas, selected, now))
 
     async def _govern(
         self, cluster: BrokerCluster, governed: GovernedQuotas, snapshot: Snapshot, progress: ClusterProgress
@@ -169,7 +169,7 @@ class QuotaReconciler:
         governed.brokers = replace(governed.brokers, facts=replace(governed.brokers.facts, pods_unseen=unseen))
         sent = frozenset(key for action in result.changes for key in action.keys) if result is not None else frozenset()
         moment = _wall_time(result)
-        await self._in_turns(governed.assess(self._context.first_seen, moment, sent=sent, starting=starting))
+        await self._in_steps(governed.assess(self._context.first_seen, moment, sent=sent, starting=starting))
         if governed.statuses.waiting:
             self._context.mark(Queue.STATUSES, key)
 
@@ -233,14 +233,14 @@ class QuotaReconciler:
         governed.brokers = replace(governed.brokers, silences=silences)
         return silences.unreachable(now_s)
 
-    async def _in_turns(self, work: Iterator[object]) -> None:
+    async def _in_steps(self, work: Iterator[object]) -> None:
         """Do the work in steps, and let other tasks run after each step.
 
         Only one cluster does a step at a time: a step takes milliseconds, and all clusters are due together at a start.
         """
         goes_on = True
         while goes_on:
-            async with self._turns:
+            async with self._step:
                 goes_on = next(work, _END) is not _END
                 await asyncio.sleep(0)
 

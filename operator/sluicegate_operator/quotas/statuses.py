@@ -24,7 +24,7 @@ from sluicegate_operator.quotas.status import WAITING
 
 log = logging.getLogger(__name__)
 
-STATUSES_A_TURN = 10
+STATUSES_PER_SLICE = 10
 """Number of statuses that are computed in one iteration of the event loop: about 5 ms."""
 EVENTS_WAITING_MAX = 20
 """Maximum number of Events that wait for a cluster.
@@ -77,7 +77,7 @@ class QuotaStatuses:
             if name in tried.again:
                 continue
             number += 1
-            if number % STATUSES_A_TURN == 0:
+            if number % STATUSES_PER_SLICE == 0:
                 await asyncio.sleep(0)
             known = governed.quotas.get(name)
             if known is None:

@@ -40,7 +40,7 @@ from tests.support.requests.calls import a_call, reply_to
 from tests.support.worlds.controller import Metadata
 
 ME = 1
-_TURNS_MAX = 100_000
+_ITERATIONS_MAX = 100_000
 
 
 class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
@@ -127,7 +127,7 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
 
     async def loaded(self) -> None:
         terms, partitions = self.groups.terms, self.image.topics[GROUPS_TOPIC].partitions
-        for _ in range(_TURNS_MAX):
+        for _ in range(_ITERATIONS_MAX):
             if all(index in terms and terms[index].phase is TermPhase.ACTIVE for index in partitions):
                 return
             await asyncio.sleep(0)

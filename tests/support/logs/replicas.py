@@ -134,7 +134,7 @@ class LinkTo:
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
         self.asked.append(api_key)
-        # As over a socket: other tasks get their turn, and time passes.
+        # A socket would let other tasks run here, and time would pass.
         await asyncio.sleep(0.001)
         if self.mishaps:
             raise self.mishaps.pop(0)

@@ -1,6 +1,6 @@
 """The first items of requests that their handlers read themselves, because these may name thousands. Pure.
 
-Their bytes are valid only before the handler runs, in one turn of the event loop.
+Their bytes are valid only before the handler runs, in the same iteration of the event loop.
 """
 
 from collections.abc import Callable, Mapping

@@ -29,7 +29,7 @@ FILL_PATIENCE_S = 30.0
 
 kopf hands on 1,000 objects in about a second of processor time.
 """
-TOLD_A_TURN = 64
+TOLD_PER_SLICE = 64
 """A new subscriber receives this many objects before the event loop runs other tasks."""
 
 Found = TypeVar("Found", bound=Resource)
@@ -134,7 +134,7 @@ class Cache:
                 held = one.store.get(*key)
                 if held is not None:
                     _deliver(subscriber, kind, (None, held))
-                if number % TOLD_A_TURN == TOLD_A_TURN - 1:
+                if number % TOLD_PER_SLICE == TOLD_PER_SLICE - 1:
                     await asyncio.sleep(0)
 
     def unsubscribe(self, subscriber: Subscriber) -> None:

@@ -17,12 +17,12 @@ from sluicegate_operator.planning.layout.limits import LimitKey
 from sluicegate_operator.planning.layout.workloads import Members
 from sluicegate_operator.planning.status.paused import PAUSED, paused_status
 from sluicegate_operator.quotas.model import QuotaOutcome, TargetKind, Verdict
-from sluicegate_operator.quotas.plan import COMPARED_A_TURN, QuotaPlan, Ruling, Scope, is_governed, plan_in_steps
+from sluicegate_operator.quotas.plan import COMPARED_PER_SLICE, QuotaPlan, Ruling, Scope, is_governed, plan_in_steps
 from sluicegate_operator.quotas.state.known import Assessment, DueStatuses, KnownBrokers, KnownQuota, PassTimes
 from sluicegate_operator.quotas.state.ledger import Standing
 from sluicegate_operator.quotas.status import ENFORCED, Enforcement, quota_status
 
-ASSESSED_A_TURN = 500
+ASSESSED_PER_SLICE = 500
 """Number of quotas in one step: a few milliseconds."""
 
 
@@ -76,7 +76,7 @@ class GovernedQuotas:
                 else:
                     known.see(quota)
             there.add(quota.name)
-            if looked >= COMPARED_A_TURN or made >= ASSESSED_A_TURN:
+            if looked >= COMPARED_PER_SLICE or made >= ASSESSED_PER_SLICE:
                 looked = made = 0
                 yield
         for name in self.quotas.keys() - there:
@@ -114,7 +114,7 @@ class GovernedQuotas:
         if of_most != self._shared_enforcement:
             self._shared_enforcement = of_most
         for number, name in enumerate(list(self.quotas if names is None else names), 1):
-            if number % ASSESSED_A_TURN == 0:
+            if number % ASSESSED_PER_SLICE == 0:
                 yield
             known = self.quotas.get(name)
             if known is None or (names is not None and not self._is_settled(known)):

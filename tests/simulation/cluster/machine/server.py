@@ -107,7 +107,7 @@ class SimulatedServer:
         return ()
 
     @property
-    def turn_lengths(self) -> Iterable[object]:
+    def slice_lengths(self) -> Iterable[object]:
         return ()
 
     async def shutdown(self, drain_s: float) -> None:
@@ -133,7 +133,7 @@ class SimulatedServer:
 
     def memory_freed(self, waiting: Iterable[int]) -> None:
         for number in waiting:
-            self._connections[number].ask_turn()
+            self._connections[number].ask_for_slice()
 
     def connection_closed(self, connection: OwnedConnection) -> None:
         del self._connections[connection.id]

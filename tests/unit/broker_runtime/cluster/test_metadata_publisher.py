@@ -49,9 +49,9 @@ class CountedReactions(Reactions):
 
     added = 0
 
-    def run_over_turns(self, name: str, step: Pieces) -> None:
+    def run_over_slices(self, name: str, step: Pieces) -> None:
         self.added += 1
-        super().run_over_turns(name, step)
+        super().run_over_slices(name, step)
 
 
 class Bench:

@@ -56,7 +56,7 @@ NEW_ID = UUID(int=77)
 
 
 def make_again(manager: ReplicaManager, leader: int = ME) -> None:
-    """Delete and create the topic in the image at once; logs follow over turns."""
+    """Delete and create the topic in the image at once; logs follow over time slices."""
     image = manager._image
     removal = image.apply(RemoveTopic(TOPIC_ID), image.next_offset)
     image.apply(TopicRecord("orders", NEW_ID), image.next_offset)

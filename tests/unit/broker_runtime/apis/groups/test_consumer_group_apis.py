@@ -15,7 +15,7 @@ from tests.support.groups.coordinating_broker import CoordinatingBroker, version
 
 BOTH = versions(consumer_group_heartbeat.API)
 MANY = 130
-"""Members are described over several turns."""
+"""Members are described over several time slices."""
 
 
 async def beat(node: CoordinatingBroker, version: int, member_id: str, epoch: int, **more: Any) -> Any:

@@ -193,5 +193,5 @@ async def test_a_heartbeat_without_changes_is_answered_at_once_and_renews_its_se
         assert ("g", "session", "m") in timers
         for more in ({"member_epoch": 1}, {"member_id": "other"}, {"subscribed_topic_names": ("orders",)}):
             answer = steady(**more)
-            assert not isinstance(answer, tuple), f"{more} has to be decided in its turn"
+            assert not isinstance(answer, tuple), f"{more} has to be decided in its time slice"
             await answer

@@ -70,7 +70,7 @@ async def test_what_is_committed_is_read_back(version: int) -> None:
 
 
 async def test_very_many_are_taken_in_slices_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offset_commit, "SLICE", 2)
+    monkeypatch.setattr(offset_commit, "CHUNK", 2)
     async with CoordinatingBroker() as node:
         await node.lead()
         parts = [

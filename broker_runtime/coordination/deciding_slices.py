@@ -7,11 +7,11 @@ sockets, through which their requests arrive, for only 2 ms.
 import asyncio
 from collections import deque
 
-_TURN_S = 0.002
+_SLICE_S = 0.002
 """Length of a time slice, after which other tasks run."""
 
 
-class DecidingTurns:
+class DecidingSlices:
     """Time slices in which the coordinators of a process decide.
 
     A coordinator calls `begin`, decides until the returned time, and calls `end`. If the slice is used up, `begin`
@@ -30,15 +30,15 @@ class DecidingTurns:
             return self._open(loop)
         if not self._waiting and loop.time() < self._stop_s:
             return self._stop_s
-        turn: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(turn)
-        await turn
+        time_slice: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(time_slice)
+        await time_slice
         if self._stop_s is None:
             return self._open(loop)
         # If socket I/O has used up the slice, this coordinator gets a new one. Otherwise it would wait for as long as
         # the sockets are busy.
         if loop.time() >= self._stop_s:
-            self._stop_s = loop.time() + _TURN_S
+            self._stop_s = loop.time() + _SLICE_S
         return self._stop_s
 
     def end(self) -> None:
@@ -47,7 +47,7 @@ class DecidingTurns:
             self._wake_one()
 
     def _open(self, loop: asyncio.AbstractEventLoop) -> float:
-        self._stop_s = stop_s = loop.time() + _TURN_S
+        self._stop_s = stop_s = loop.time() + _SLICE_S
         loop.call_soon(self._next, loop)
         return stop_s
 
@@ -60,7 +60,7 @@ class DecidingTurns:
 
     def _wake_one(self) -> None:
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            time_slice = self._waiting.popleft()
+            if not time_slice.done():
+                time_slice.set_result(None)
                 return

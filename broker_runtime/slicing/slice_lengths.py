@@ -1,8 +1,8 @@
-"""How long work blocks the event loop at a time: counts by length, the recent maximum, a log line for very long ones.
+"""Lengths of time slices, in which work blocks the event loop: counts by length, recent maximum, log lines.
 
-Pure; time comes as arguments. Each module that runs such turns owns a `TurnLengths` and records its own. These are the
-network layer for sockets and for requests that waited, the broker role for metadata, and `loop_watch` for tasks and for
-the rest.
+Pure; time comes as arguments. Each module that runs time slices owns a `SliceLengths` and records its own. These are
+the network layer for sockets and for requests that waited, the broker role for metadata, and `loop_watch` for tasks and
+for the rest.
 """
 
 import logging
@@ -15,13 +15,13 @@ BOUNDS_S: Sequence[float] = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.
 """Bounds of the histogram. One client or one change of metadata may block the loop for at most 5 ms."""
 _SHORT_S = BOUNDS_S[0]
 _SAID_FROM_S = 0.1
-"""Shorter turns occur whenever other processes need the processor; the histogram has them."""
+"""Shorter time slices occur whenever other processes need the processor; the histogram has them."""
 _SAID_EVERY_S = 10.0
 _LONGEST_OF_S = 60.0
 
 
-class TurnLengths:
-    """Lengths of the turns of one kind of `work`. All of it is in memory, and starts from zero with the process."""
+class SliceLengths:
+    """Lengths of the time slices of one kind of `work`. The counts start from zero with the process."""
 
     __slots__ = ("_counts", "_longest", "_longest_before", "_longest_since_s", "_said_s", "_unsaid", "total_s", "work")
 
@@ -47,7 +47,7 @@ class TurnLengths:
             self._log(length_s, now_s, what)
 
     def cumulated(self) -> list[int]:
-        """Return how many turns were at most as long as each of BOUNDS_S, and how many there were."""
+        """Return how many time slices were at most as long as each of BOUNDS_S, and how many there were."""
         sums, total = [], 0
         for count in self._counts:
             total += count
@@ -55,7 +55,7 @@ class TurnLengths:
         return sums
 
     def longest_s(self, now_s: float) -> float:
-        """Return the longest turn of the last one to two minutes; 0 if none took longer than a millisecond."""
+        """Return the longest time slice of the last one to two minutes; 0 if none took longer than a millisecond."""
         self._forget_old(now_s)
         return max(self._longest, self._longest_before)
 

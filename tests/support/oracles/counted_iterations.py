@@ -1,8 +1,8 @@
 """Count of the turns that other tasks had on the event loop while something ran.
 
-with counted_turns() as turns:
+with counted_iterations() as iterations:
     await something()
-assert turns.count >= 20
+assert iterations.count >= 20
 """
 
 import asyncio
@@ -10,24 +10,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Turns:
-    """Number of turns so far."""
+class Iterations:
+    """Number of iterations so far."""
 
     count = 0
 
 
 @contextmanager
-def counted_turns() -> Iterator[Turns]:
-    loop, turns = asyncio.get_running_loop(), Turns()
+def counted_iterations() -> Iterator[Iterations]:
+    loop, iterations = asyncio.get_running_loop(), Iterations()
     ended = False
 
     def tick() -> None:
         if not ended:
-            turns.count += 1
+            iterations.count += 1
             loop.call_soon(tick)
 
     loop.call_soon(tick)
     try:
-        yield turns
+        yield iterations
     finally:
         ended = True

@@ -14,13 +14,13 @@ _AT_ONCE = 20
 """Parts in progress at the same time. Each is a task that waits for its coordinator; this many fit into a slice."""
 
 
-async def in_turn(parts: Iterable[T], ask: Callable[[T], Awaitable[R]], pace: Pace) -> AsyncIterator[R]:
+async def one_by_one(parts: Iterable[T], ask: Callable[[T], Awaitable[R]], pace: Pace) -> AsyncIterator[R]:
     """Yield the answers of `ask` for the parts, in order. The caller need not keep all answers."""
     rest = iter(parts)
     while some := list(islice(rest, _AT_ONCE)):
         if len(some) == 1:
             yield await ask(some[0])
         else:
-            await pace.turn()
+            await pace.next_slice()
             for answer in await asyncio.gather(*map(ask, some)):
                 yield answer
