@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class LeavingTopics:
-    """Holds Topics by their finalizer until their topic is deleted, or never will be."""
+    """Keeps the finalizers of Topics until their topic is deleted, or until it is certain that it never will be."""
 
     def __init__(self, context: ReconcileContext, deletion_s: float) -> None:
         self._context = context
@@ -30,7 +30,7 @@ class LeavingTopics:
         self._since_s: dict[ClusterKey, dict[str, float]] = {}
         """Time of the first failed try for a Topic, by uid."""
 
-    async def hold(self, topic: Topic) -> None:
+    async def set_finalizer(self, topic: Topic) -> None:
         """Set the finalizer before the topic exists, and only while deleting the Topic deletes the topic."""
         finalizers = [found for found in topic.metadata.finalizers if found != FINALIZER]
         if topic.spec.deletion_policy == "Delete":

@@ -39,10 +39,10 @@ class ObserverCode(Protocol):
     async def find(self, key: ClusterKey, plugins: Sequence[ObserverPlugin], refusals: Refusals) -> ModulesFound:
         """Return the modules that these ObserverPlugins name. `refusals` keeps refusals that may pass."""
 
-    async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, hold: bool) -> None:
+    async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, keeps: bool) -> None:
         """Give the modules to the brokers, if the cluster allows it.
 
-        `hold`: an ObserverPlugin cannot be read, so no module that may belong to it is removed.
+        `keeps`: an ObserverPlugin cannot be read, so no module that may belong to it is removed.
         """
 
     def note(self, cluster: BrokerCluster, plugin: ObserverPlugin) -> str:
@@ -73,16 +73,16 @@ class ObserverReconciler:
         if cluster.spec.paused:
             await self._write_paused(snapshot, plan, refusals)
             return unless_refused(refusals, context.resync_s(cluster))
-        hold = bool(unreadable) or code.hold
+        keeps = bool(unreadable) or code.keeps
         try:
-            await self._code.give(cluster, plan, hold=hold)
+            await self._code.give(cluster, plan, keeps=keeps)
         except NameTakenError as error:
             plan = without_modules(plan, PluginOutcome.CODE_NAME_TAKEN, str(error))
         except KubeError as error:
             if self._refusals.may_pass(cluster.metadata.uid, error):
                 raise
             # Brokers keep the code that they got before.
-            plan, hold = without_modules(plan, PluginOutcome.CODE_REFUSED, str(error)), True
+            plan, keeps = without_modules(plan, PluginOutcome.CODE_REFUSED, str(error)), True
         else:
             self._refusals.ended(cluster.metadata.uid)
         pool = await context.pool(cluster)
@@ -90,7 +90,7 @@ class ObserverReconciler:
         if pool is None:
             result = ObserversResult()
         else:
-            result = await enforce_observers(pool, plan, hold=hold)
+            result = await enforce_observers(pool, plan, keeps=keeps)
         settled = await self._write(snapshot, _without(plan, code.postponed), expected, result, progress, refusals)
         done = settled and not result.failures and not result.unseen
         return unless_refused(refusals, context.resync_s(cluster) if done else UNSETTLED_RETRY)

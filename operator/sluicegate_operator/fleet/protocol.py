@@ -83,12 +83,18 @@ class ListenerFleet(Protocol):
     """The listeners that clients connect to."""
 
     async def reconcile(
-        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], pool_of: PoolOf, lasts: Lasts, *, held: bool
+        self,
+        cluster: BrokerCluster,
+        listeners: Sequence[BrokerListener],
+        pool_of: PoolOf,
+        lasts: Lasts,
+        *,
+        read_only: bool,
     ) -> ListenersSeen:
         """Bring the listeners of running brokers, and what is in front of them, to the wanted state.
 
-        Changes only what needs no restart, and nothing if `held`. `lasts` returns whether a refusal is reported. Raises
-        KubeError if it concerns all listeners.
+        Changes only what needs no restart, and nothing if `read_only`. `lasts` returns whether a refusal is reported.
+        Raises KubeError if it concerns all listeners.
         """
 
 

@@ -83,7 +83,7 @@ class LocalClusters:
 
     async def _admitted(self, listeners: Sequence[BrokerListener]) -> list[BrokerListener]:
         """Return the listeners with their certificates. Brokers would restart for certificates after their start."""
-        certificates = await self._certificates.apply(listeners, held=False)
+        certificates = await self._certificates.apply(listeners, read_only=False)
         found = []
         for listener in listeners:
             status = listener.status.model_copy(update={"tls_secret": certificates[listener.name].secret})

@@ -11,7 +11,7 @@ again. The time is always an argument.
 
 Invariants:
 - A plan follows from its arguments alone, so a new operator continues after one that ended at any step. The exceptions
-  are explicit state objects, such as `FailureHistory` and `WorkloadIndex`; what they hold can be observed again.
+  are explicit state objects, such as `FailureHistory` and `WorkloadIndex`; their content can be observed again.
 - An observation that failed is marked as such, mostly as None with a sentence (`unseen`), and never counts as an empty
   collection. Without it no plan removes or restarts anything that might be in use.
 - The parts of an observation have an order of reads, if a plan depends on it: see `fencing`.

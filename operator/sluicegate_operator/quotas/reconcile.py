@@ -27,8 +27,15 @@ from sluicegate_operator.planning.layout.cluster_layout import cluster_listeners
 from sluicegate_operator.planning.layout.connection_groups import group_name
 from sluicegate_operator.planning.layout.workloads import Members
 from sluicegate_operator.planning.listeners.exposure import hiding_of_all
-from sluicegate_operator.quotas.brokers import EnforcementResult, EnforcementState, WantedLimits, enforce
+from sluicegate_operator.quotas.brokers import (
+    EnforcementResult,
+    EnforcementState,
+    ListenerWishes,
+    WantedLimits,
+    enforce,
+)
 from sluicegate_operator.quotas.external import ExternalLimits
+from sluicegate_operator.quotas.kept_limits import Keep
 from sluicegate_operator.quotas.plan import Scope
 from sluicegate_operator.quotas.state.known import ClusterFacts, PassTimes
 from sluicegate_operator.quotas.state.state import GovernedQuotas
@@ -126,12 +133,12 @@ class QuotaReconciler:
         unknown = [
             f"the pods that ConnectionQuota {name} selects are not known yet" for name in governed.without_pods[:1]
         ]
-        held = "; ".join([*(str(item) for item in unreadable), *unknown])
+        unknown_limits = "; ".join([*(str(item) for item in unreadable), *unknown])
         if loop.time() >= governed.times.resync_at_s:
             governed.brokers.ledger.read_all()
             governed.times = replace(governed.times, resync_at_s=loop.time() + self._context.resync_s(cluster))
         pool = await self._context.pool(cluster)
-        result = None if pool is None else await self._enforce(cluster, pool, governed, hold=bool(unreadable))
+        result = None if pool is None else await self._enforce(cluster, pool, governed, keeps_all=bool(unreadable))
         if result is not None and result.drift:
             await self._report_drift(cluster, result)
         unreachable = self._note_silences(pool, governed, result)
@@ -146,7 +153,7 @@ class QuotaReconciler:
             # A quota whose listener is missing may name one of those that cannot be read.
             mute=bool(snapshot.unreadable_of(BROKER_LISTENER)),
             strategy=_strategy(cluster),
-            error=_why(result) or held,
+            error=_why(result) or unknown_limits,
         )
         governed.brokers = replace(governed.brokers, facts=facts)
         if _all_ready(expected, pool):
@@ -154,7 +161,7 @@ class QuotaReconciler:
         await self._queue_statuses(key, governed, result)
         if governed.observing or (governed.enforces and not cluster.spec.is_external):
             self._context.mark(Queue.OBSERVED, key)
-        if not self._is_complete(governed, result, held=bool(held)):
+        if not self._is_complete(governed, result, unknown_limits=bool(unknown_limits)):
             return LAGGING_RETRY
         ledger = governed.brokers.ledger
         next_look_s = min(governed.times.resync_at_s, ledger.doubts.next_look_s(ledger.silent))
@@ -173,19 +180,19 @@ class QuotaReconciler:
         if governed.statuses.waiting:
             self._context.mark(Queue.STATUSES, key)
 
-    def _is_complete(self, governed: GovernedQuotas, result: EnforcementResult | None, *, held: bool) -> bool:
+    def _is_complete(self, governed: GovernedQuotas, result: EnforcementResult | None, *, unknown_limits: bool) -> bool:
         """Return whether all expected brokers enforce all limits.
 
         A broker that is being removed is asked, but does not count.
         """
-        if held:
+        if unknown_limits:
             return result is not None and result.is_complete
         states = {} if result is None else {broker.broker_id: broker.state for broker in result.brokers}
         done = all(states.get(broker_id) is EnforcementState.ENFORCED for broker_id in governed.brokers.facts.expected)
         return done and result is not None and not governed.closed_somewhere
 
     async def _enforce(
-        self, cluster: BrokerCluster, pool: BrokerPool, governed: GovernedQuotas, *, hold: bool
+        self, cluster: BrokerCluster, pool: BrokerPool, governed: GovernedQuotas, *, keeps_all: bool
     ) -> EnforcementResult:
         key = (cluster.namespace, cluster.name)
         plan, changed = governed.plan, governed.unsent
@@ -194,10 +201,8 @@ class QuotaReconciler:
             asyncio.get_running_loop().time(),
             READ_BACK_S,
             changed=changed,
-            hold=hold,
-            held_groups=frozenset(group_name(key[0], name) for name in governed.without_pods),
-            closing=plan.closing,
-            looks_at_listeners=governed.closed_somewhere,
+            keep=Keep(keeps_all, frozenset(group_name(key[0], name) for name in governed.without_pods)),
+            listeners=ListenerWishes(plan.closing, always_read=governed.closed_somewhere),
             gives_way=lambda: self._context.is_due(Queue.QUOTAS, key),
         )
         if cluster.spec.is_external:

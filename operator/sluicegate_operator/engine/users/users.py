@@ -92,7 +92,7 @@ class UserReconciler:
         """Return whether nothing is left to retry soon. Raises KubeError for a refusal that has not lasted."""
         others = 0
         try:
-            await self._leaving.hold(user)
+            await self._leaving.set_finalizer(user)
             trouble, others = await self._enforced(pool, user, seen)
             self._refusals.ended(cluster.metadata.uid)
         except KubeError as error:

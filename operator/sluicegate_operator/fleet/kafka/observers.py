@@ -53,15 +53,15 @@ class ObserversResult:
 
 
 async def enforce_observers(
-    pool: BrokerPool, plan: ObserverPlan, *, hold: bool = False, deadline_s: float = 5.0
+    pool: BrokerPool, plan: ObserverPlan, *, keeps: bool = False, deadline_s: float = 5.0
 ) -> ObserversResult:
     """Bring the observers of all brokers to the plan. Errors of brokers are in the result.
 
-    `hold`: see diff_observers. `deadline_s`: seconds that brokers may take to load changes.
+    `keeps`: see diff_observers. `deadline_s`: seconds that brokers may take to load changes.
     """
     seen = await _read(pool, None)
     found = _answers(seen)
-    actions = diff_observers(plan.configs, found, hold=hold)
+    actions = diff_observers(plan.configs, found, keeps=keeps)
     pool = pool.doubting(seen)
     failures = await apply_actions(pool, actions)
     until_s = asyncio.get_running_loop().time() + deadline_s

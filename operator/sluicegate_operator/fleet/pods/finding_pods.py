@@ -64,7 +64,7 @@ class AbsentPods:
         else:
             self._since_s.setdefault((namespace, name), now_s)
 
-    def holds(self, namespace: str, name: str, now_s: float) -> bool:
+    def is_absent(self, namespace: str, name: str, now_s: float) -> bool:
         since_s = self._since_s.get((namespace, name))
         if since_s is None or now_s - since_s < ABSENT_FOR_S:
             return since_s is not None
@@ -93,7 +93,7 @@ async def all_pods(
     missing = [
         (name, role)
         for name, role in _expected(cluster, overview)
-        if name not in names and not absent.holds(cluster.namespace, name, now_s)
+        if name not in names and not absent.is_absent(cluster.namespace, name, now_s)
     ]
     found = await asyncio.gather(*(_by_name(kube, cluster, name, role) for name, role in missing))
     for (name, _), node in zip(missing, found, strict=True):

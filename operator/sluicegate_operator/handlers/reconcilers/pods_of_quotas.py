@@ -96,14 +96,14 @@ class PodsOfQuotas:
         self._workloads.note_all_known()
 
     def _on_change(self, kind: Kind, before: CachedObject | None, after: CachedObject | None) -> None:
-        held = after or before
-        assert held is not None, "one of them is there"
+        cached = after or before
+        assert cached is not None, "one of them is there"
         body = None if after is None else _document(after)
         if kind == POD:
-            self._workloads.on_pod(held.uid, None if body is None else workload_pod(body))
+            self._workloads.on_pod(cached.uid, None if body is None else workload_pod(body))
         else:
             labels = None if body is None else body["metadata"].get("labels") or {}
-            self._workloads.on_namespace(held.name, labels)
+            self._workloads.on_namespace(cached.name, labels)
 
     async def _follow(self, cache: Cache) -> None:
         while True:
@@ -128,6 +128,6 @@ class PodsOfQuotas:
             self._workloads.mark_all()
 
 
-def _document(held: CachedObject) -> Json:
-    assert isinstance(held.value, Mapping), "pods and namespaces are held as documents"
-    return held.value
+def _document(cached: CachedObject) -> Json:
+    assert isinstance(cached.value, Mapping), "pods and namespaces are cached as documents"
+    return cached.value

@@ -11,11 +11,11 @@ from typing import Any
 from sluicegate_operator.kube.http.kinds import (
     BROKER_REGISTRATION,
     CHILDREN,
-    CUSTOM,
     PERSISTENT_VOLUME_CLAIM,
     POD,
     SERVICE,
     STATEFUL_SET,
+    USER_KINDS,
     Kind,
 )
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
@@ -43,7 +43,7 @@ class Watched:
 
 
 WATCHED = (
-    *(Watched(kind, NEWS_S) for kind in CUSTOM),
+    *(Watched(kind, NEWS_S) for kind in USER_KINDS),
     Watched(BROKER_REGISTRATION, SLOW_NEWS_S),
     Watched(POD, NEWS_S, CLUSTER_LABEL),
     Watched(STATEFUL_SET, SLOW_NEWS_S, CLUSTER_LABEL),

@@ -30,7 +30,7 @@ class AppliedChildren:
         if len(self._known) > CHILDREN_MAX:
             self._known.popitem(last=False)
 
-    def holds(self, path: str, manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    def is_current(self, path: str, manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
         """Return whether `manifest` was applied and nothing but the object's status has been written since."""
         return self._known.get(path) == (_digest(manifest), _version(found))
 

@@ -1,7 +1,7 @@
 """Kubernetes Events (core/v1) of what the operator did to an object: for `kubectl describe` only, nothing reads them.
 
 The same event within ten minutes increments a count in the first Event, which is written at most once a minute. So a
-reconcile that fails repeatedly neither floods etcd nor hides other events. This also holds across terms: a new term
+reconcile that fails repeatedly neither floods etcd nor hides other events. This is also true across terms: a new term
 first reads the Events that the previous term posted in the namespace.
 """
 

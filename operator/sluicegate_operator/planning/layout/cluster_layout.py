@@ -283,7 +283,7 @@ def _identity(cluster: BrokerCluster) -> uuid.UUID:
 
 
 def node_overrides(layout: ClusterLayout, node_id: int | str, role: Role, place: NodePlace) -> dict[str, str]:
-    """Return a node's own properties; `node_id` and the hosts may hold `$(NAME)` for Kubernetes to expand."""
+    """Return a node's own properties; `node_id` and the hosts may contain `$(NAME)` for Kubernetes to expand."""
     ports = {port.name: port.port for port in layout.role_listeners(role)} | dict(place.ports or {})
     names = [port.name for port in layout.role_listeners(role)]
     overrides = {

@@ -35,10 +35,10 @@ class LimitLedger:
         self.refused: dict[LimitKey, str] = {}
         self.silent: set[int] = set()
         """Brokers that did not answer the last request."""
-        self.kept_back: frozenset[LimitKey] = frozenset()
-        """Limits that are held now, so that no broker has their stated value."""
-        self.held = False
-        """Whether limits were held in the last pass; differences seen after it are not manual drift."""
+        self.kept: frozenset[LimitKey] = frozenset()
+        """Limits that brokers keep in place of their wanted values."""
+        self.kept_any = False
+        """Whether brokers kept limits in the last pass: differences that are seen after it are not manual drift."""
         self.doubts = UnconfirmedLimits()
         """Changes that brokers did not answer."""
 
@@ -100,8 +100,8 @@ class LimitLedger:
         self.silent.discard(broker_id)
 
     def lacked(self) -> dict[int, frozenset[LimitKey]]:
-        """Return the limits that are lacking or held, by broker."""
-        return {broker_id: self.kept_back | standing.lacks for broker_id, standing in self.brokers.items()}
+        """Return the limits that each broker lacks or keeps, by broker."""
+        return {broker_id: self.kept | standing.lacks for broker_id, standing in self.brokers.items()}
 
     def open_somewhere(self, seen: Mapping[int, ObservedLimits]) -> frozenset[str] | None:
         """Return the listeners that some broker has open, from `seen` or else from earlier answers.

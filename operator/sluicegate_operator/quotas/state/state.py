@@ -177,7 +177,7 @@ class GovernedQuotas:
             if broker_id in self._shared_enforcement.lagging
             or not _has_open(standings[broker_id], verdict)
             or not keys.isdisjoint(standings[broker_id].lacks)
-            or not keys.isdisjoint(self.brokers.ledger.kept_back)
+            or not keys.isdisjoint(self.brokers.ledger.kept)
         )
         refused = next((why for key, why in self.brokers.ledger.refused.items() if key in keys), "")
         closed = any(not _has_open(standing, verdict) for standing in standings.values())

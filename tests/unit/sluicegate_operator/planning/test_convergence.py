@@ -188,16 +188,16 @@ OBSERVER_KEYS = ["observer.class.names", "observer.a.class", "observer.a.size", 
 
 
 @given(brokers(OBSERVER_KEYS), some(OBSERVER_KEYS, VALUES), st.booleans())
-def test_observers(world: Brokers, desired: dict[str, str], hold: bool) -> None:
+def test_observers(world: Brokers, desired: dict[str, str], keeps: bool) -> None:
     def look() -> bool:
         observed = {broker: ObservedObservers(view.default, view.own) for broker, view in world.observed().items()}
-        actions = diff_observers(desired, observed, hold=hold)
+        actions = diff_observers(desired, observed, keeps=keeps)
         for action in actions:
             world.do(action)
         return bool(actions)
 
     settles(look)
-    if world.ids and not hold:
+    if world.ids and not keeps:
         assert world.default == desired
 
 

@@ -184,7 +184,7 @@ def test_differing_keys_are_set_unwanted_ones_removed_and_overrides_deleted() ->
 def test_while_a_plugin_cannot_be_read_nothing_is_taken_away() -> None:
     wanted = plan(a_plugin()).configs
     there = ObservedObservers(default={"observer.class.names": "mine", "observer.mine.class": "a.B"})
-    assert diff_observers(wanted, {0: there}, hold=True) == [
+    assert diff_observers(wanted, {0: there}, keeps=True) == [
         SetBrokerConfigs(
             None, {"observer.class.names": "mine,orders", "observer.orders.class": "acme.observers.Orders"}
         )

@@ -151,7 +151,7 @@ def test_a_broker_that_is_silent_for_long_enforces_nothing(unreachable: frozense
 
 def test_a_withheld_limit_is_enforced_nowhere() -> None:
     shop = Shop(ONE)
-    shop.governed.brokers.ledger.kept_back = shop.keys
+    shop.governed.brokers.ledger.kept = shop.keys
     assert shop.ready()[:2] == ("0/2", "Applying")
 
 

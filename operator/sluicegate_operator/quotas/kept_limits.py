@@ -1,9 +1,10 @@
-"""Limits while an object that they follow from cannot be read: they may become stricter, and none is lifted.
+"""Limits that brokers keep while an object that they follow from cannot be read: none is lifted or made less strict.
 
 Any limit in force may follow from the unreadable object, and a connection storm may come before a user corrects it.
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from sluicegate_operator.planning.layout.connection_groups import CONNECTION_GROUP, MEMBER, never_looser
 from sluicegate_operator.planning.layout.limits import (
@@ -15,19 +16,34 @@ from sluicegate_operator.planning.layout.limits import (
 )
 
 
-def hold(
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The limits that brokers keep in one pass: `all` of them, or those of the named connection groups."""
+
+    all: bool = False
+    groups: frozenset[str] = frozenset()
+
+    @property
+    def any(self) -> bool:
+        """Whether brokers keep any limits."""
+        return self.all or bool(self.groups)
+
+
+KEEP_NOTHING = Keep()
+
+
+def keep_limits(
     desired: DesiredLimits,
     observed: Mapping[int, ObservedLimits],
+    keep: Keep,
     ours: Collection[LimitKey] | None = None,
-    groups: Collection[str] | None = None,
 ) -> DesiredLimits:
-    """Return `desired` with each limit of the brokers that is stricter, or that `desired` does not have.
+    """Return `desired` with each limit to keep that is stricter on a broker, or that `desired` does not have.
 
-    Limits that are not `ours` stay unchanged; None: all limits are ours. With `groups` only the limits of these
-    connection groups are held.
+    Limits that are not `ours` stay unchanged; None: all limits are ours.
     """
     configs, quotas = dict(desired.configs), dict(desired.quotas)
-    views = observed.values() if groups is None else [_of_groups(view, groups) for view in observed.values()]
+    views = observed.values() if keep.all else [_of_groups(view, keep.groups) for view in observed.values()]
     for view in views:
         quotas = never_looser(quotas, view.quotas)
         for key, value in view.default.items():
@@ -48,14 +64,14 @@ def _of_groups(view: ObservedLimits, groups: Collection[str]) -> ObservedLimits:
     return ObservedLimits({}, quotas={key: number for key, number in view.quotas.items() if key[0][0] in entities})
 
 
-def differing(stated: DesiredLimits, held: DesiredLimits) -> frozenset[LimitKey]:
+def differing(stated: DesiredLimits, kept: DesiredLimits) -> frozenset[LimitKey]:
     """Return the limits for which brokers do not get the stated value.
 
-    Counts of single addresses are not included: they share one key, which does not show which count is held.
+    Counts of single addresses are not included: they share one key, which does not show which count brokers keep.
     """
-    keys: set[LimitKey] = {*held.configs, *held.quotas}
+    keys: set[LimitKey] = {*kept.configs, *kept.quotas}
     keys.discard(COUNT_PER_IP_OVERRIDES)
-    return frozenset(key for key in keys if stated.value(key) != held.value(key))
+    return frozenset(key for key in keys if stated.value(key) != kept.value(key))
 
 
 def _stricter(key: str, one: str, other: str) -> str:
