@@ -34,6 +34,14 @@ OVERRIDES_BYTES_MAX = 32767
 """Maximum length of a configuration value in Kafka. The counts of all addresses of a cluster share one value."""
 
 
+QuotaName = str
+"""The metadata.name of a ConnectionQuota. It identifies a quota within its cluster, whose namespace all its quotas have.
+
+A quota that is deleted and created again has the same name and another uid. Whatever was known of the earlier object is
+forgotten then, except its selected pods (`KnownQuota.of`).
+"""
+
+
 class TargetKind(StrEnum):
     """The kind of a ConnectionQuota's target."""
 
@@ -130,7 +138,7 @@ class Verdict:
     Conflicted means that every field lost; a quota of which only some fields lost is Accepted and has conflicts.
     """
 
-    quota: str
+    quota: QuotaName
     target: TargetKey
     outcome: QuotaOutcome
     message: str = ""

@@ -36,6 +36,7 @@ from sluicegate_operator.quotas.brokers import (
 )
 from sluicegate_operator.quotas.external import ExternalLimits
 from sluicegate_operator.quotas.kept_limits import Keep
+from sluicegate_operator.quotas.model import QuotaName
 from sluicegate_operator.quotas.plan import Scope
 from sluicegate_operator.quotas.state.known import ClusterFacts, PassTimes
 from sluicegate_operator.quotas.state.state import GovernedQuotas
@@ -66,7 +67,7 @@ class SelectedPods(Protocol):
     def keep(self, cluster: ClusterKey, quotas: Iterable[ConnectionQuota]) -> None:
         """Note all current ConnectionQuotas of a cluster."""
 
-    def take_news(self, cluster: ClusterKey) -> Mapping[str, Members]:
+    def take_news(self, cluster: ClusterKey) -> Mapping[QuotaName, Members]:
         """Return the members of quotas by name, if they changed since the last call; empty before all are known."""
 
 

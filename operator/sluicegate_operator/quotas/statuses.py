@@ -17,7 +17,7 @@ from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
-from sluicegate_operator.quotas.model import QuotaOutcome
+from sluicegate_operator.quotas.model import QuotaName, QuotaOutcome
 from sluicegate_operator.quotas.state.known import KnownQuota
 from sluicegate_operator.quotas.state.state import GovernedQuotas
 from sluicegate_operator.quotas.status import WAITING
@@ -147,7 +147,7 @@ class _Tried:
     """Findings of one reconcile. `again`: quotas whose status is refused for now."""
 
     events: deque[_Told] = field(default_factory=lambda: deque(maxlen=EVENTS_WAITING_MAX))
-    again: set[str] = field(default_factory=set)
+    again: set[QuotaName] = field(default_factory=set)
     refusals: Refusals = field(default_factory=Refusals)
 
 

@@ -18,8 +18,8 @@ from pydantic_core import CoreSchema
 class Rule:
     """A rule of a model. `allows` takes the model.
 
-    If the rule does not allow the model, the API server names `field` (in camelCase). `message_cel` and `message_of` return
-    a sentence that names the problem; they are evaluated only then.
+    If the rule does not allow the model, the API server names `field` (in camelCase). `message_cel` and `message_of`
+    return a sentence that names the problem; they are evaluated only then.
     """
 
     cel: str

@@ -19,6 +19,7 @@ from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.fleet.kafka.http_get import http_get
 from sluicegate_operator.planning.layout.connection_groups import group_name
+from sluicegate_operator.quotas.model import QuotaName
 from sluicegate_operator.quotas.observing.holding import (
     BrokerReadings,
     Key,
@@ -56,9 +57,9 @@ class _Looks:
 
     next_s: float = 0.0
     readings: dict[int, Reading] = field(default_factory=dict)
-    quiet_since_s: dict[str, float] = field(default_factory=dict)
+    quiet_since_s: dict[QuotaName, float] = field(default_factory=dict)
 
-    def quiet_s(self, name: str, *, throttles: bool) -> float:
+    def quiet_s(self, name: QuotaName, *, throttles: bool) -> float:
         """Return the seconds since the quota last throttled a connection; 0 if `throttles` is True."""
         now_s = asyncio.get_running_loop().time()
         if throttles:
@@ -101,7 +102,7 @@ class ObservedReconciler:
         looks.next_s = now_s + pace_s
         return pace_s
 
-    async def _would_hold(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[str]:
+    async def _would_hold(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[QuotaName]:
         """Update quotas with mode Observe. Returns the names of those whose counts have changed."""
         names = governed.observing
         if not (names and places):
@@ -119,7 +120,7 @@ class ObservedReconciler:
                 changed.append(name)
         return changed
 
-    async def _holding(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[str]:
+    async def _holding(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[QuotaName]:
         """Update enforced quotas. Returns the names of those whose figure has changed."""
         looks = self._looks[key]
         if not governed.enforces and not _shows_holding(governed):
@@ -189,12 +190,16 @@ async def _json(place: tuple[str, int], path: str) -> Any:
     return json.loads(answer.body)
 
 
-def _concerned(namespace: str, governed: GovernedQuotas, looks: Sequence[BrokerReadings]) -> dict[str, Key | None]:
+def _concerned(
+    namespace: str, governed: GovernedQuotas, looks: Sequence[BrokerReadings]
+) -> dict[QuotaName, Key | None]:
     """Return quotas with a figure in a broker's answer or in their status, each with the brokers' key of its target.
 
     The key is None if the quota throttles no connections any more.
     """
-    found: dict[str, Key | None] = {name: None for name, known in governed.quotas.items() if known.holding is not None}
+    found: dict[QuotaName, Key | None] = {
+        name: None for name, known in governed.quotas.items() if known.holding is not None
+    }
     found |= dict.fromkeys(_with_figures(namespace, governed, looks))
     for name in found:
         ruling = governed.plan.of.get(name)

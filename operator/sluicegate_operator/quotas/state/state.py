@@ -16,7 +16,7 @@ from sluicegate_operator.engine.context.first_seen import FirstSeen
 from sluicegate_operator.planning.layout.limits import LimitKey
 from sluicegate_operator.planning.layout.workloads import Members
 from sluicegate_operator.planning.status.paused import PAUSED, paused_status
-from sluicegate_operator.quotas.model import QuotaOutcome, TargetKind, Verdict
+from sluicegate_operator.quotas.model import QuotaName, QuotaOutcome, TargetKind, Verdict
 from sluicegate_operator.quotas.plan import COMPARED_PER_SLICE, QuotaPlan, Ruling, Scope, is_governed, plan_in_steps
 from sluicegate_operator.quotas.state.known import Assessment, DueStatuses, KnownBrokers, KnownQuota, PassTimes
 from sluicegate_operator.quotas.state.ledger import Standing
@@ -30,7 +30,7 @@ ASSESSED_PER_SLICE = 500
 class GovernedQuotas:
     """The quota path's state of one cluster."""
 
-    quotas: dict[str, KnownQuota] = field(default_factory=dict)
+    quotas: dict[QuotaName, KnownQuota] = field(default_factory=dict)
     plan: QuotaPlan = field(default_factory=QuotaPlan)
     unsent: frozenset[LimitKey] = frozenset()
     """Limits that have changed since they were sent to brokers."""
@@ -47,7 +47,7 @@ class GovernedQuotas:
         cluster: BrokerCluster | None,
         scope: Scope,
         quotas: Iterable[ConnectionQuota],
-        selected: Mapping[str, Members],
+        selected: Mapping[QuotaName, Members],
         now: datetime,
     ) -> Iterator[None]:
         """Plan all quotas of the cluster. `selected` has the pods of quotas whose selection changed."""
@@ -62,7 +62,7 @@ class GovernedQuotas:
         self.unsent |= self.plan.changed
 
     def _see(self, cluster: BrokerCluster | None, quotas: Iterable[ConnectionQuota]) -> Generator[None, None, None]:
-        there: set[str] = set()
+        there: set[QuotaName] = set()
         looked = made = 0
         for quota in quotas:
             looked += 1
@@ -70,7 +70,7 @@ class GovernedQuotas:
             if known is None or known.quota is not quota:
                 if not is_governed(quota, cluster):
                     continue
-                if known is None or known.quota.metadata.uid != quota.metadata.uid:
+                if known is None or not known.is_of(quota):
                     self.quotas[quota.name] = KnownQuota.of(quota, known)
                     made += 1
                 else:
@@ -101,7 +101,7 @@ class GovernedQuotas:
         *,
         sent: frozenset[LimitKey] = frozenset(),
         starting: bool = False,
-        names: Iterable[str] | None = None,
+        names: Iterable[QuotaName] | None = None,
     ) -> Iterator[None]:
         """Assess each quota, and queue those whose status follows from another assessment, the newest first.
 
@@ -207,7 +207,7 @@ class GovernedQuotas:
             strategy=facts.strategy,
         )
 
-    def status(self, name: str, learned_at: datetime | None, now: datetime) -> ConnectionQuotaStatus | None:
+    def status(self, name: QuotaName, learned_at: datetime | None, now: datetime) -> ConnectionQuotaStatus | None:
         """Return the status that the quota should have now.
 
         None while brokers have not been asked for the quota's present spec: the pass that asks them queues the quota
@@ -237,7 +237,7 @@ class GovernedQuotas:
             known.quota = after
 
     @property
-    def observing(self) -> list[str]:
+    def observing(self) -> list[QuotaName]:
         """Names of the quotas with mode Observe that brokers have."""
         return [
             name
@@ -254,7 +254,7 @@ class GovernedQuotas:
         return any(one.limits is not None and not one.claims[0].quota.spec.is_observing for one in rulings)
 
     @property
-    def without_pods(self) -> list[str]:
+    def without_pods(self) -> list[QuotaName]:
         """Names of the quotas whose pods are not known. Brokers may have the connection group of each from before."""
         rulings = [self.plan.rulings[at] for at in self.plan.read_often.workloads]
         return [v.quota for one in rulings for v in one.verdicts.values() if v.outcome is QuotaOutcome.PODS_UNKNOWN]
