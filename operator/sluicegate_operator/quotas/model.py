@@ -35,7 +35,7 @@ OVERRIDES_BYTES_MAX = 32767
 
 
 QuotaName = str
-"""The metadata.name of a ConnectionQuota. It identifies a quota within its cluster, whose namespace all its quotas have.
+"""The metadata.name of a ConnectionQuota. It identifies the quota within its cluster: both are in one namespace.
 
 A quota that is deleted and created again has the same name and another uid. Whatever was known of the earlier object is
 forgotten then, except its selected pods (`KnownQuota.of`).

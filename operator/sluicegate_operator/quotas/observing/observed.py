@@ -193,7 +193,7 @@ async def _json(place: tuple[str, int], path: str) -> Any:
 def _concerned(
     namespace: str, governed: GovernedQuotas, looks: Sequence[BrokerReadings]
 ) -> dict[QuotaName, Key | None]:
-    """Return quotas with a figure in a broker's answer or in their status, each with the brokers' key of its target.
+    """Return quotas with a figure in a broker's answer or in their status, with the brokers' keys of their targets.
 
     The key is None if the quota throttles no connections any more.
     """
