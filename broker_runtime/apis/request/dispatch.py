@@ -96,7 +96,7 @@ class Dispatcher(Generic[C]):
         call.received_s = now()
         low, high = api.versions
         if not low <= version <= high and not api.any_version:
-            call.refused("unsupported-version")
+            call.record_refusal("unsupported-version")
             text = f"{api.name} v{version} is not served ({low} to {high})"
             return self._unsupported("unsupported-version", text, correlation_id, connection)
         limits = self._limits
@@ -130,7 +130,7 @@ class Dispatcher(Generic[C]):
             if answer is None:
                 raise
             return answer
-        call.answered(answer)
+        call.record_answer(answer)
         return answer
 
     def _long(self, call: Call, api: ApiSpec[C], frame: memoryview, body_at: int) -> Steps[Settled]:
@@ -157,16 +157,16 @@ class Dispatcher(Generic[C]):
         Raises ProtocolError if no answer can carry the error.
         """
         if not isinstance(error, RequestTooLargeError):
-            call.refused(error.kind if isinstance(error, ProtocolError) else "handler-failed")
+            call.record_refusal(error.kind if isinstance(error, ProtocolError) else "handler-failed")
             return None
         text = f"{call.api.name} v{call.version}: {error}"
         # No answer has the form of an unknown version of ApiVersions.
         reply = refused(call, text) if call.version <= call.api.versions[1] else None
         if reply is None:
-            call.refused(error.kind)
+            call.record_refusal(error.kind)
             raise ProtocolError(error.kind, text)
         call.connection.refuse(error.kind, text, ends=False)
-        call.answered(reply)
+        call.record_answer(reply)
         return reply
 
     def _not_served_yet(

@@ -60,7 +60,7 @@ class PendingCalls:
         done, answer = slices.begin(steps)
         if done:
             if isinstance(answer, tuple):
-                call.answered(answer)
+                call.record_answer(answer)
                 return answer
             assert answer is not None
             reads_itself = isinstance(call.request, RequestReader) and call.api.key not in _WAIT_FOR_OTHERS

@@ -34,7 +34,7 @@ of a reported error. The reasons in conditions and Events, for good and after a 
 | scaling | size of a StatefulSet | ScaleRefused | NotApplied |
 | scaling | reassignment of a partition | MoveRefused | |
 | scaling | unregistration of a broker | UnregisterRefused | |
-| racks | annotation of a pod with its rack | Refused | NotApplied |
+| racks | annotation of a pod with its rack | RackRefused | NotApplied |
 | topics | finalizer, status, topic | Refused | NotApplied |
 | users | object, Secret, credentials, ACLs | Refused | NotApplied |
 | observers | ConfigMap with an observer's code | Refused, NameTaken | Refused |
