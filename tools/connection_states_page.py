@@ -1,6 +1,7 @@
 """docs/reference/connection-states.md, generated from the table of connection states."""
 
 from broker_runtime.network.connection.connection_states import (
+    DATA,
     MEANING_OF_EVENT,
     MEANING_OF_STATE,
     TABLE,
@@ -29,6 +30,16 @@ In a state that is not listed for an event, the event is a fault of the broker a
 |---|---|---|
 """
 
+_DATA_HEAD = """
+## Data beside the state
+
+A connection in another state has no such data. A pending reply (`owed`) and the state Sending exclude each other: the
+state is Awaiting while replies are sent of which a later one is pending.
+
+| data | in state | meaning |
+|---|---|---|
+"""
+
 _TAIL = """
 ## The end of a client's side
 
@@ -53,4 +64,9 @@ def states_page() -> str:
         for after in ConnectionState
         if (states_before := [state for state in ConnectionState if TABLE.get((state, event)) is after])
     )
-    return _HEAD + states + _EVENTS_HEAD + rows + _TAIL
+    data = "".join(
+        f"| `{name}` | {', '.join(name_of(state) for state in ConnectionState if state in found.states)} |"
+        f" {found.meaning} |\n"
+        for name, found in DATA.items()
+    )
+    return _HEAD + states + _EVENTS_HEAD + rows + _DATA_HEAD + data + _TAIL

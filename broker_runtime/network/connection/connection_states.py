@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class ConnectionState(IntEnum):
@@ -140,6 +141,48 @@ MEANING_OF_STATE: Mapping[ConnectionState, str] = {
     ConnectionState.ENDING: "the broker answers the requests that it has read, then closes the connection (shutdown)",
     ConnectionState.CLOSED: "the socket is closed, and the parts of the broker that waited for the end are notified",
 }
+
+
+class ConnectionData(NamedTuple):
+    """Data of a `ConnectionMachine` beside its state: the states in which it may exist, and its meaning."""
+
+    states: frozenset[ConnectionState]
+    meaning: str
+
+
+_EXCEPT_CLOSED = frozenset(ConnectionState) - {ConnectionState.CLOSED}
+DATA: Mapping[str, ConnectionData] = {
+    "request": ConnectionData(
+        frozenset({ConnectionState.SERVING, ConnectionState.ENDING}), "a handler has the request and has not returned"
+    ),
+    "owed": ConnectionData(
+        frozenset({ConnectionState.SERVING, ConnectionState.AWAITING, ConnectionState.ENDING}),
+        "the reply to a request is pending; replies behind it wait for it",
+    ),
+    "outgoing": ConnectionData(
+        frozenset({ConnectionState.SERVING, ConnectionState.AWAITING, ConnectionState.SENDING, ConnectionState.ENDING}),
+        "replies or other frames are not sent yet",
+    ),
+    "blocked": ConnectionData(
+        frozenset({ConnectionState.AWAITING, ConnectionState.SENDING, ConnectionState.ENDING}),
+        "the socket accepts no more bytes at the moment; only while `outgoing` exists",
+    ),
+    "complete request": ConnectionData(
+        _EXCEPT_CLOSED - {ConnectionState.READING, ConnectionState.SHORT_OF_MEMORY},
+        "a whole request has arrived and is not handled yet",
+    ),
+    "throttle": ConnectionData(
+        _EXCEPT_CLOSED - {ConnectionState.SHORT_OF_MEMORY},
+        "the client exceeds a quota until `throttled_until_s`: nothing is read in Throttled and Awaiting",
+    ),
+    "is_heavy": ConnectionData(
+        frozenset(ConnectionState), "the last request blocked the event loop for long; takes effect in Reading"
+    ),
+    "problem": ConnectionData(
+        frozenset(ConnectionState), "why the connection will be refused, once `outgoing` is sent"
+    ),
+}
+"""Everything that a connection has beside its state. In other states the data does not exist."""
 
 MEANING_OF_EVENT: Mapping[ConnectionEvent, str] = {
     ConnectionEvent.BYTES: "bytes have arrived",

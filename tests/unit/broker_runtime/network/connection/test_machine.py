@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from broker_runtime.network.connection.commands import Command
 from broker_runtime.network.connection.connection_states import (
+    DATA,
     ConnectionEvent,
     ConnectionState,
     UnknownEventError,
@@ -54,10 +55,30 @@ class Driven:
     def serve(self, command: Command) -> Command:
         """Handle requests until the machine wants something else."""
         while command is Command.HANDLE:
+            self.check_data()
             body = bytes(self.machine.request)
             self.handled.append(body)
             command = self.machine.answered(self.handle(self.machine.request), self.now_s)
+        self.check_data()
         return command
+
+    def check_data(self) -> None:
+        """Check that the machine has only data that its state allows."""
+        machine, frame = self.machine, self.machine.incoming.frame
+        existing = {
+            "request": len(machine.request) > 0,
+            "owed": machine.owed is not None,
+            "outgoing": bool(machine.outgoing),
+            "blocked": machine.blocked,
+            "complete request": frame is not None and frame.complete,
+            "throttle": machine.throttled_until_s > self.now_s,
+            "is_heavy": machine.is_heavy,
+            "problem": machine.problem is not None,
+        }
+        assert existing.keys() == DATA.keys()
+        forbidden = [name for name, exists in existing.items() if exists and machine.state not in DATA[name].states]
+        assert not forbidden, f"{forbidden} in state {machine.state.name}"
+        assert machine.outgoing or not machine.blocked
 
     def handle(self, frame: memoryview) -> Reply | PendingReply:
         if bytes(frame[:5]) != b"later":
@@ -75,6 +96,7 @@ class Driven:
         if taken:
             outgoing.clear()
             self.machine.sent(self.now_s)
+            self.check_data()
         return taken
 
     def reply(self, body: bytes) -> Command:
@@ -103,6 +125,17 @@ def test_requests_come_out_as_they_were_put_in_however_the_stream_is_cut(bodies:
     assert driven.is_now(ConnectionState.READING)
     assert driven.buffers.memory.total == 0
     assert not driven.buffers.memory.holders
+
+
+@pytest.mark.parametrize("body", [b"now", b"later"])
+def test_a_blocked_connection_has_unsent_bytes_until_the_socket_takes_them(body: bytes) -> None:
+    driven = Driven()
+    driven.receive(request(body))
+    assert driven.machine.push(b"unasked")
+    driven.serve(driven.machine.sent(NOW_S))
+    assert driven.machine.blocked
+    assert driven.sent()
+    assert not driven.machine.blocked
 
 
 def test_a_request_that_arrives_alone_takes_three_commands() -> None:
