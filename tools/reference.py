@@ -42,7 +42,7 @@ from broker_runtime.node.metrics import (
     unused_configs_family,
 )
 from broker_runtime.node.tls.tls_metrics import tls_samples
-from broker_runtime.observers.metrics import observer_families
+from broker_runtime.observers.running.metrics import observer_families
 from broker_runtime.security.authentication_counts import AuthenticationCounts
 from broker_runtime.slicing.slice_lengths import SliceLengths
 from broker_runtime.storage.compaction.metrics import CleanerMetrics

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from broker_runtime.controller.registration import registered
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.producers import ProducerIdsRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.producers import ProducerIdsRecord
 from broker_runtime.metadata.record import MetadataRecord
 
 BLOCK_SIZE = 1_000

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.request.context import ControllerContext
-from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.dispatching.dispatch import Dispatcher
 from broker_runtime.apis.request.request_metrics import RequestMetrics
 from broker_runtime.apis.table import CONTROLLER_APIS
 from broker_runtime.clock import Clock, Timer

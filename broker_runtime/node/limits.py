@@ -7,8 +7,8 @@ from broker_runtime.config.declaring.addresses import canonical_address, network
 from broker_runtime.config.in_force.effective import EffectiveConfig
 from broker_runtime.config.keys.requests import items_overrides
 from broker_runtime.errors import ConfigError
-from broker_runtime.metadata.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
-from broker_runtime.metadata.quotas import IP_RATE_KEY
+from broker_runtime.metadata.areas.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
+from broker_runtime.metadata.areas.quotas import IP_RATE_KEY
 from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.host_names import HostNames
 from broker_runtime.network.settings import UNLIMITED, ClientLimits, IpAction, NetworkLimits, QuotaSettings, Strategy

@@ -28,10 +28,10 @@ from broker_runtime.config import BrokerSettings
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.errors import ConfigError, KafkaError
 from broker_runtime.http_listener import HttpListener
-from broker_runtime.metadata.brokers import BrokerInfo
+from broker_runtime.metadata.areas.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.network.connection.client_connection import ClientConnector
+from broker_runtime.network.connection.outgoing.client_connection import ClientConnector
 from broker_runtime.network.sockets.dialling import SocketDialler
 from broker_runtime.network.sockets.listening import ListenerBindError
 from broker_runtime.node.broker_node import BrokerNode

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import BrokerInfo
-from broker_runtime.metadata.topics import Partition
+from broker_runtime.metadata.areas.brokers import BrokerInfo
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.storage.disk.waiters import OffsetWaiters
 from broker_runtime.storage.log.log import Log
 

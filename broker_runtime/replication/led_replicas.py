@@ -5,8 +5,8 @@ from typing import Protocol
 
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ErrorCode, KafkaError, quoted
+from broker_runtime.metadata.areas.topics import Partition, Topic
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import Partition, Topic
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.local_logs import Key
 from broker_runtime.storage.log.log import Log

@@ -11,8 +11,8 @@ import pytest
 from broker_runtime.clock import SystemClock
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.network.connection.channel import Channel
-from broker_runtime.network.connection.client_connection import ClientConnection
 from broker_runtime.network.connection.connection import Origin
+from broker_runtime.network.connection.outgoing.client_connection import ClientConnection
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.settings import ClientLimits, NetworkLimits
 from broker_runtime.network.sockets.poller import LoopPoller, Poller, default_poller

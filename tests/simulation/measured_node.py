@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.dispatching.dispatch import Dispatcher
 from broker_runtime.cluster import reactions
 from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.errors import ProtocolError

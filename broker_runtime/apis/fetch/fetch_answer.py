@@ -15,9 +15,9 @@ from broker_runtime.apis.fetch.fetch_request import FetchRequest
 from broker_runtime.apis.fetch_sessions.fetch_partition import FetchPartition
 from broker_runtime.apis.fetch_sessions.fetch_session import NO_SESSION
 from broker_runtime.slicing.steps import Steps
+from broker_runtime.wire.encoding.writer import array_length, string
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.reply import Chunk, FileRegion, Reply
-from broker_runtime.wire.writer import array_length, string
 from kafka_bytes.varints import write_uvarint
 
 _HEAD = Struct(">ihi")

@@ -20,12 +20,12 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.describe import DescribedGroup, describe, held
 from broker_runtime.groups.consumer.state.member import NOTHING, ConsumerMember
 from broker_runtime.groups.records import Assignment
-from broker_runtime.metadata.topics import Topics
+from broker_runtime.metadata.areas.topics import Topics
 from broker_runtime.security.acls.model import AclResource
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, nullable_string, string
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import CONSUMER_GROUP_DESCRIBE
-from broker_runtime.wire.writer import array_length, nullable_string, string
 
 _CLASSIC, _CONSUMER = b"\x00", b"\x01"
 _MEMBER_TYPE_SINCE = 1

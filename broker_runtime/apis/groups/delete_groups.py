@@ -17,10 +17,10 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.offsets.delete import delete_group
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, string
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import DELETE_GROUPS
-from broker_runtime.wire.writer import array_length, string
 
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 

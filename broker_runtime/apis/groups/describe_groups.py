@@ -35,10 +35,10 @@ from broker_runtime.groups.records import ClassicProtocol
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.security.acls.model import AclResource
 from broker_runtime.slicing.steps import Steps, in_order
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, byte_string, nullable_string, string
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import DESCRIBE_GROUPS
-from broker_runtime.wire.writer import array_length, byte_string, nullable_string, string
 
 _THROTTLE_SINCE = 1
 _OPERATIONS_SINCE = 3

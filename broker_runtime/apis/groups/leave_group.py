@@ -17,10 +17,10 @@ from broker_runtime.groups.classic.leaving import CHUNK, leave
 from broker_runtime.groups.classic.requests import LeaveRequest, LeavingMember
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.slicing.steps import let_go
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, nullable_string, string
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import LEAVE_GROUP
-from broker_runtime.wire.writer import array_length, nullable_string, string
 
 _THROTTLE_SINCE = 1
 _SEVERAL_SINCE = 3

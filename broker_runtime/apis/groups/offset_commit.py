@@ -30,10 +30,10 @@ from broker_runtime.groups.push.state.log_ends import End
 from broker_runtime.groups.service import is_push_group
 from broker_runtime.groups.shards.term import GroupDecision, client_error
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_COMMIT
-from broker_runtime.wire.writer import array_length
 
 _THROTTLE_SINCE = 3
 _EPOCH_SINCE = 6

@@ -18,9 +18,9 @@ from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed, chunks, emptied, kept
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.offsets.delete import CHUNK, delete
-from broker_runtime.metadata.topics import Topics
+from broker_runtime.metadata.areas.topics import Topics
 from broker_runtime.slicing.steps import drain
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_DELETE
 

@@ -24,12 +24,12 @@ from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.delete import CHUNK
 from broker_runtime.groups.offsets.fetch import FetchedOffset, fetch, fetch_all
 from broker_runtime.groups.records import OffsetCommitValue
-from broker_runtime.metadata.topics import Topics
+from broker_runtime.metadata.areas.topics import Topics
 from broker_runtime.slicing.steps import drain, let_go
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, nullable_string, string
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_FETCH
-from broker_runtime.wire.writer import array_length, nullable_string, string
 
 _GROUP_ERROR_SINCE = 2
 _THROTTLE_SINCE = 3

@@ -7,9 +7,9 @@ appends nothing, as in Kafka. Version 13 names topics by id (KIP-516); they are 
 from struct import Struct
 from uuid import UUID
 
-from broker_runtime.metadata.topics import Topics
+from broker_runtime.metadata.areas.topics import Topics
 from broker_runtime.slicing.steps import Steps
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 
 _ACKS_TIMEOUT = Struct(">hi")
 _PARTITION = Struct(">i")

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from broker_runtime.apis.produce.produce_answer import Refused
-from broker_runtime.apis.request.answering import joined
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import BrokerContext
+from broker_runtime.apis.request.dispatching.answering import joined
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.steps import Steps, at_once, chosen, let_go

@@ -7,8 +7,8 @@ from functools import partial
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.groups.push.state.calls import Call, HangUp, Ping, StartAt, StartFetcher, StopFetcher
+from broker_runtime.metadata.areas.topics import NO_LEADER
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import NO_LEADER
 from broker_runtime.wire.handler import ServedConnection
 from kafka_bytes.push import layouts
 from kafka_bytes.push.messages import (

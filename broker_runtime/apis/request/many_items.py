@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.slicing.steps import drain
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import check_size
-from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 
 T = TypeVar("T")

@@ -22,9 +22,9 @@ from math import inf
 from broker_runtime.errors import ProtocolError, detached
 from broker_runtime.network.connection.commands import Command
 from broker_runtime.network.connection.connection_states import AFTER, ConnectionEvent, ConnectionState, after, unknown
-from broker_runtime.network.connection.frames import SIZE_BYTES, read_size
-from broker_runtime.network.connection.incoming import Incoming, SharedBuffers, TimeSlice
 from broker_runtime.network.connection.owed_replies import OwedReplies
+from broker_runtime.network.connection.received.frames import SIZE_BYTES, read_size
+from broker_runtime.network.connection.received.incoming import Incoming, SharedBuffers, TimeSlice
 from broker_runtime.wire.reply import Chunk, PendingReply, Reply
 
 _OUTPUT_SLICE_BYTES = 256 * 1024

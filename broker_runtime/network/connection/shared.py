@@ -7,7 +7,7 @@ from typing import Protocol
 from broker_runtime.clock import Clock
 from broker_runtime.network.connection.connection_notices import ConnectionNotices
 from broker_runtime.network.connection.connection_states import ConnectionEvent
-from broker_runtime.network.connection.incoming import SharedBuffers
+from broker_runtime.network.connection.received.incoming import SharedBuffers
 from broker_runtime.network.connection.time_slices import TimeSlices
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.sockets.poller import Poller

@@ -34,7 +34,7 @@ from sluicegate_operator.kafka_admin.views import (
     ReassignmentView,
     TopicView,
 )
-from sluicegate_operator.planning.layout.limits import CONNECTION_CREATION_RATE, IP, Entity, QuotaKey
+from sluicegate_operator.planning.limits.limits import CONNECTION_CREATION_RATE, IP, Entity, QuotaKey
 from sluicegate_operator.planning.users.acl_rules import AclRule
 
 Reply = TypeVar("Reply", bound=ResponsePayload)

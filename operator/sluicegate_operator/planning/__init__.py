@@ -17,9 +17,9 @@ Invariants:
 - The parts of an observation have an order of reads, if a plan depends on it: see `fencing`.
 - Refusals become part of the plan's outcome, so that the status reports them.
 
-Folders: `layout` defines what a cluster consists of, `registrations` and `rolls` plan changes of its brokers,
-`clusters` and `external` derive its status. `listeners`, `observers`, `topics`, `users` and `pipelines` plan one kind
-of resource each, `certificates` the authority of a cluster and its renewal, and `status` has the conditions that all
-kinds share. The tests are in tests/unit/sluicegate_operator/planning. The import contracts in pyproject.toml check that
-the package stays pure.
+Folders: `layout` defines what a cluster consists of, `limits` its connection limits, `registrations` and `rolls` plan
+changes of its brokers, `clusters` and `external` derive its status. `listeners`, `observers`, `topics`, `users` and
+`pipelines` plan one kind of resource each, `certificates` the authority of a cluster and its renewal, and `status` has
+the conditions that all kinds share. The tests are in tests/unit/sluicegate_operator/planning. The import contracts in
+pyproject.toml check that the package stays pure.
 """

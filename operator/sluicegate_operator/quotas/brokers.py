@@ -1,6 +1,6 @@
 """The I/O of the quota path with a cluster's brokers: send changes, ask each broker, send the rest, read back.
 
-The operator and `sluicegate up` both use it. planning.layout.limits decides which limits differ. Nothing here restarts
+The operator and `sluicegate up` both use it. planning.limits.limits decides which limits differ. Nothing here restarts
 a broker. A broker that is down is named in the result, and the others are still updated. Times are seconds of the event
 loop's clock.
 """
@@ -14,8 +14,8 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.kafka.broker_limits import Failure, Questions, apply_actions, read_limits
 from sluicegate_operator.kafka_admin.errors import is_refusal
-from sluicegate_operator.planning.layout.connection_groups import CONNECTION_GROUP
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.connection_groups import CONNECTION_GROUP
+from sluicegate_operator.planning.limits.limits import (
     IP,
     Action,
     DesiredLimits,

@@ -19,7 +19,7 @@ from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.errors import is_refusal
 from sluicegate_operator.kafka_admin.views import ConfigSource, ConfigSynonym
-from sluicegate_operator.planning.layout.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
+from sluicegate_operator.planning.limits.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
 from sluicegate_operator.quotas.brokers import (
     EnforcementResult,
     EnforcementState,

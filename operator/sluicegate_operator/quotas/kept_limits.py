@@ -6,8 +6,8 @@ Any limit in force may follow from the unreadable object, and a connection storm
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from sluicegate_operator.planning.layout.connection_groups import CONNECTION_GROUP, MEMBER, never_looser
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.connection_groups import CONNECTION_GROUP, MEMBER, never_looser
+from sluicegate_operator.planning.limits.limits import (
     COUNT_PER_IP_OVERRIDES,
     DesiredLimits,
     LimitKey,

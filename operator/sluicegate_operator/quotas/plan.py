@@ -17,8 +17,8 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.connection_quota import AFTER_ALL, ConnectionQuota
 from sluicegate_operator.planning.layout.cluster_layout import cluster_listeners
-from sluicegate_operator.planning.layout.connection_groups import ANYBODY
-from sluicegate_operator.planning.layout.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey, QuotaKey
+from sluicegate_operator.planning.limits.connection_groups import ANYBODY
+from sluicegate_operator.planning.limits.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey, QuotaKey
 from sluicegate_operator.planning.status.seniority import Seniority, seniority
 from sluicegate_operator.quotas.model import (
     Limits,

@@ -24,8 +24,8 @@ from sluicegate_operator.fleet.kafka.asking import BrokerPool, serving_brokers
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.kinds import BROKER_LISTENER, CONNECTION_QUOTA
 from sluicegate_operator.planning.layout.cluster_layout import cluster_listeners, plan_cluster
-from sluicegate_operator.planning.layout.connection_groups import group_name
-from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.limits.connection_groups import group_name
+from sluicegate_operator.planning.limits.workloads import Members
 from sluicegate_operator.planning.listeners.exposure import hiding_of_all
 from sluicegate_operator.quotas.brokers import (
     EnforcementResult,

@@ -18,12 +18,13 @@ from broker_runtime.groups.epoch_ends import EpochEnds
 from broker_runtime.groups.on_demand import EndsMadeOf
 from broker_runtime.groups.partition_leaders import PartitionLeaders
 from broker_runtime.groups.service import GroupCoordinatorService
+from broker_runtime.metadata.areas.topics import NO_LEADER, PartitionRecord
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
-from broker_runtime.metadata.topics import NO_LEADER, PartitionRecord
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import (
     Entity,
@@ -31,7 +32,6 @@ from broker_runtime.wire.messages import (
     decode_response,
     encode_request_body,
 )
-from broker_runtime.wire.reader import RequestReader
 from kafka_bytes.batches import encode_batch
 from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.manual_clock import ManualClock

@@ -14,9 +14,9 @@ from broker_runtime.apis.request.refused_transactions import RefusedTransactions
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerConfig, BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import BrokerInfo
+from broker_runtime.metadata.areas.brokers import BrokerInfo
+from broker_runtime.metadata.areas.topics import Partition, PartitionRecord, TopicRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import Partition, PartitionRecord, TopicRecord
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.disk.waiters import AtOnce
 from broker_runtime.storage.log.log import Log

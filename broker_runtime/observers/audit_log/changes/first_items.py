@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Any, Final
 
 from broker_runtime.observers.audit_log.changes.asked import GroupsAsked, OffsetsAsked
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.versions import DELETE_GROUPS, OFFSET_DELETE
 
 _FIRST: Final = 200

@@ -15,7 +15,7 @@ from sluicegate_operator.fleet.kafka.broker_limits import Failure, apply_actions
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.errors import is_refusal
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
-from sluicegate_operator.planning.layout.limits import SetBrokerConfigs
+from sluicegate_operator.planning.limits.limits import SetBrokerConfigs
 from sluicegate_operator.planning.observers.observer_status import PluginReports
 from sluicegate_operator.planning.observers.observers import (
     LOADING,

@@ -14,7 +14,7 @@ from sluicegate_operator.kube.cache.cache import Cache
 from sluicegate_operator.kube.cache.cached_object import CachedObject, Json
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.http.kinds import NAMESPACE, POD, Kind
-from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.limits.workloads import Members
 
 log = logging.getLogger(__name__)
 

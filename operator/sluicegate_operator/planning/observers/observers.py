@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.observer_plugin import ObserverPlugin
-from sluicegate_operator.planning.layout.limits import SetBrokerConfigs
+from sluicegate_operator.planning.limits.limits import SetBrokerConfigs
 from sluicegate_operator.planning.observers.observer_code import ModulesFound, ObserverModule
 from sluicegate_operator.planning.status.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.status.seniority import seniority

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.kafka_user import AclEntry, KafkaUser
-from sluicegate_operator.planning.layout.limits import Entity
+from sluicegate_operator.planning.limits.limits import Entity
 from sluicegate_operator.planning.status.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.status.seniority import seniority
 from sluicegate_operator.planning.users.acl_rules import (

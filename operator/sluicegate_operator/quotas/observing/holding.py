@@ -11,7 +11,7 @@ from math import floor, log10
 from typing import Any
 
 from sluicegate_operator.api.models.connection_quota import Holding
-from sluicegate_operator.planning.layout.connection_groups import group_name
+from sluicegate_operator.planning.limits.connection_groups import group_name
 from sluicegate_operator.quotas.model import TargetKey, TargetKind
 from sluicegate_operator.quotas.plan import QuotaPlan
 

@@ -18,7 +18,7 @@ from sluicegate_operator.engine.context.context import QuotaContext, now
 from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.fleet.kafka.http_get import http_get
-from sluicegate_operator.planning.layout.connection_groups import group_name
+from sluicegate_operator.planning.limits.connection_groups import group_name
 from sluicegate_operator.quotas.model import QuotaName
 from sluicegate_operator.quotas.observing.holding import (
     BrokerReadings,

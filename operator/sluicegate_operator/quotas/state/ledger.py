@@ -8,7 +8,7 @@ only lacking limits. It is lost when the operator stops; an empty ledger only co
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
 
-from sluicegate_operator.planning.layout.limits import LimitKey, Missing, ObservedLimits
+from sluicegate_operator.planning.limits.limits import LimitKey, Missing, ObservedLimits
 from sluicegate_operator.quotas.state.unconfirmed_limits import UnconfirmedLimits
 
 

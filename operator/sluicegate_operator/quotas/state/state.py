@@ -13,8 +13,8 @@ from sluicegate_operator.api.models.connection_quota import (
     ConnectionQuotaStatus,
 )
 from sluicegate_operator.engine.context.first_seen import FirstSeen
-from sluicegate_operator.planning.layout.limits import LimitKey
-from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.limits.limits import LimitKey
+from sluicegate_operator.planning.limits.workloads import Members
 from sluicegate_operator.planning.status.paused import PAUSED, paused_status
 from sluicegate_operator.quotas.model import QuotaName, QuotaOutcome, TargetKind, Verdict
 from sluicegate_operator.quotas.plan import COMPARED_PER_SLICE, QuotaPlan, Ruling, Scope, is_governed, plan_in_steps

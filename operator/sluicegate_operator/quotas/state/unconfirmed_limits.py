@@ -9,7 +9,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from math import inf
 
-from sluicegate_operator.planning.layout.limits import LimitKey
+from sluicegate_operator.planning.limits.limits import LimitKey
 
 AGAIN_S = 5.0
 LATE_S = 60.0

@@ -10,7 +10,7 @@ from broker_runtime.config import SecurityProtocol
 from broker_runtime.config.declaring.endpoints import SASL
 from broker_runtime.network.connection.channel import Channel
 from broker_runtime.network.connection.connection import Connection, Origin
-from broker_runtime.network.connection.incoming import SCRATCH_BYTES
+from broker_runtime.network.connection.received.incoming import SCRATCH_BYTES
 from broker_runtime.network.connection.shared import OwnedConnection, Shared
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
 from broker_runtime.security.authentication_counts import AuthenticationCounts

@@ -18,13 +18,13 @@ from broker_runtime.cluster.links.loopback_link import LoopbackLink
 from broker_runtime.config import SecurityProtocol, TopicConfig, broker_settings
 from broker_runtime.controller.journal.choice import JournalParts
 from broker_runtime.errors import ErrorCode
+from broker_runtime.metadata.areas.configs import ConfigRecord
+from broker_runtime.metadata.areas.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.codec import RecordFormatError, encode_record
-from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.node.controller_node import ControllerNode
 from broker_runtime.slicing.slice_lengths import SliceLengths

@@ -11,11 +11,11 @@ import pytest
 from broker_runtime.cluster import reactions
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.configs import ConfigRecord
+from broker_runtime.metadata.areas.quotas import IP_RATE_KEY, ClientQuotaRecord
+from broker_runtime.metadata.areas.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.metadata.changes import Changes
-from broker_runtime.metadata.configs import ConfigRecord
-from broker_runtime.metadata.quotas import IP_RATE_KEY, ClientQuotaRecord
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.node.broker_node import BrokerNode
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.storage.disk.disk import Pause

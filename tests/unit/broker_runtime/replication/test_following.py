@@ -13,7 +13,7 @@ from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
 from broker_runtime.config import BrokerConfig, TopicConfig
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.topics import Partition
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.replication.following.fetch_messages import Fetched, FetchLimits
 from broker_runtime.replication.following.fetcher import FetcherSettings, LeaderFetcher
 from broker_runtime.replication.following.follower import Cut, FollowerReplica, cut_for

@@ -17,8 +17,8 @@ from sluicegate_operator.api import (
 )
 from sluicegate_operator.planning.layout.broker_config import OwnTags, plan_broker_config
 from sluicegate_operator.planning.layout.cluster_layout import PROTOCOLS
-from sluicegate_operator.planning.layout.connection_groups import group_limits
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.connection_groups import group_limits
+from sluicegate_operator.planning.limits.limits import (
     Action,
     DesiredLimits,
     LimitKey,

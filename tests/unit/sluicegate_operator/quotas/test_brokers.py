@@ -7,7 +7,7 @@ import pytest
 from sluicegate_operator.fleet.kafka.asking import NoBrokerError, Unreachable
 from sluicegate_operator.fleet.kafka.broker_limits import apply_actions, observe_limits
 from sluicegate_operator.kafka_admin.quotas import ALTERED_A_REQUEST
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.limits import (
     DesiredLimits,
     LimitKey,
     ObservedLimits,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sluicegate_operator.planning.layout.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
+from sluicegate_operator.planning.limits.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
 from sluicegate_operator.quotas import external
 from sluicegate_operator.quotas.brokers import EnforcementResult, EnforcementState, WantedLimits
 from sluicegate_operator.quotas.external import enforce_beside_others

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.planning.layout.connection_groups import group_limits, membership, number_of_pod
-from sluicegate_operator.planning.layout.limits import DesiredLimits, LimitKey, ObservedLimits, QuotaKey, ip_rate
+from sluicegate_operator.planning.limits.connection_groups import group_limits, membership, number_of_pod
+from sluicegate_operator.planning.limits.limits import DesiredLimits, LimitKey, ObservedLimits, QuotaKey, ip_rate
 from sluicegate_operator.quotas.kept_limits import Keep, keep_limits
 from sluicegate_operator.quotas.model import Limits, QuotaOutcome, TargetKey, TargetKind, pods_unknown
 from sluicegate_operator.quotas.plan import QuotaPlan

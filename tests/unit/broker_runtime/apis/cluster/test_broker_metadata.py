@@ -14,11 +14,11 @@ from broker_runtime.apis.configs import incremental_alter_configs
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.config import broker_settings
 from broker_runtime.errors import ErrorCode, ProtocolError
-from broker_runtime.metadata.brokers import BrokerEndpoint, RegisterBroker
+from broker_runtime.metadata.areas.brokers import BrokerEndpoint, RegisterBroker
 from broker_runtime.node.limits import request_limits
+from broker_runtime.wire.encoding.reader import CountingReader, RequestReader
 from broker_runtime.wire.limits import ItemBudget, RequestTooLargeError
 from broker_runtime.wire.messages import decode_response
-from broker_runtime.wire.reader import CountingReader, RequestReader
 from broker_runtime.wire.versions import API_VERSIONS, GET_TELEMETRY_SUBSCRIPTIONS, OWN_KEYS_FROM, PUSH_TELEMETRY
 from kafka_bytes.own_keys import BROKER_METADATA
 from tests.support.requests.calls import a_call, handled

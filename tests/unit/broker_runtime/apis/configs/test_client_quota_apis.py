@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.apis.configs import alter_client_quotas, describe_client_quotas
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.quotas import ClientQuotaRecord
+from broker_runtime.metadata.areas.quotas import ClientQuotaRecord
 from tests.support.oracles.counted_iterations import counted_iterations
 from tests.support.worlds.controller import ControllerInMemory
 

@@ -8,9 +8,9 @@ from broker_runtime.apis.groups import find_coordinator
 from broker_runtime.apis.request.many_items import ITEMS_PER_SLICE
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.groups.partition_of import partition_of
-from broker_runtime.metadata.brokers import FenceBroker
+from broker_runtime.metadata.areas.brokers import FenceBroker
+from broker_runtime.metadata.areas.topics import NO_LEADER
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
-from broker_runtime.metadata.topics import NO_LEADER
 from tests.support.groups.coordinating_broker import CoordinatingBroker, versions
 from tests.support.oracles.counted_iterations import counted_iterations
 

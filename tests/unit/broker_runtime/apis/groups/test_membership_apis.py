@@ -8,8 +8,8 @@ import pytest
 from broker_runtime.apis.groups import heartbeat, join_group, leave_group, sync_group
 from broker_runtime.apis.request.many_items import ITEMS_PER_SLICE
 from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.messages import encode_request_body
-from broker_runtime.wire.reader import RequestReader
 from tests.support.groups.coordinating_broker import CoordinatingBroker, versions
 from tests.support.oracles.counted_iterations import counted_iterations
 from tests.support.requests.calls import a_call

@@ -11,7 +11,7 @@ import pytest
 
 from broker_runtime.apis.push.push_callee import Callee, Outgoing, known_brokers
 from broker_runtime.groups.push.state.calls import Ping, StartAt, StartFetcher, StopFetcher
-from broker_runtime.metadata.brokers import BrokerEndpoint, RegisterBroker, UnfenceBroker
+from broker_runtime.metadata.areas.brokers import BrokerEndpoint, RegisterBroker, UnfenceBroker
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.handler import ServedConnection
 from kafka_bytes import own_keys

@@ -12,13 +12,13 @@ import pytest
 from broker_runtime.apis.fetch import fetch
 from broker_runtime.apis.produce import produce
 from broker_runtime.apis.request.answer_cache import AnswerCache
-from broker_runtime.apis.request.answering import joined
 from broker_runtime.apis.request.call import Call, Ending
 from broker_runtime.apis.request.context import ApiSpec
-from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.dispatching.answering import joined
+from broker_runtime.apis.request.dispatching.dispatch import Dispatcher
 from broker_runtime.apis.topics import create_topics, metadata
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
-from broker_runtime.metadata.topics import RemoveTopic, TopicRecord
+from broker_runtime.metadata.areas.topics import RemoveTopic, TopicRecord
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.steps import Steps

@@ -20,8 +20,8 @@ from broker_runtime.apis.request.many_items import ITEMS_PER_SLICE, Pace, Packed
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.offsets.delete import CHUNK
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.messages import encode_request_body
-from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.versions import DELETE_GROUPS
 from tests.support.groups.coordinating_broker import CoordinatingBroker
 from tests.support.oracles.counted_iterations import counted_iterations

@@ -38,9 +38,9 @@ from broker_runtime.groups.records import (
     GroupRecord,
 )
 from broker_runtime.groups.shards.ended import group_ended
-from broker_runtime.metadata.brokers import RegisterBroker
+from broker_runtime.metadata.areas.brokers import RegisterBroker
+from broker_runtime.metadata.areas.topics import PartitionRecord, TopicRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.slicing.steps import at_once
 from tests.support.groups.consumer_groups import GROUP, Coordinator, durable, empty_state, refused
 

@@ -14,8 +14,8 @@ from broker_runtime.network.connection.connection_states import (
     UnknownEventError,
     after,
 )
-from broker_runtime.network.connection.incoming import SharedBuffers
 from broker_runtime.network.connection.machine import ConnectionMachine
+from broker_runtime.network.connection.received.incoming import SharedBuffers
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.wire.reply import PendingReply, Reply
 

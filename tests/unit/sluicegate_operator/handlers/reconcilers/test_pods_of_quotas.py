@@ -12,8 +12,8 @@ from sluicegate_operator.kube.cache.cache import Cache
 from sluicegate_operator.kube.cache.cached_object import CachedObject
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import NAMESPACE, POD, Kind
-from sluicegate_operator.planning.layout.connection_groups import number_of_pod
-from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.limits.connection_groups import number_of_pod
+from sluicegate_operator.planning.limits.workloads import Members
 from tests.support.manifests.bad_manifests import quota
 from tests.support.manifests.quota_manifests import of_pods
 

@@ -10,7 +10,7 @@ from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuo
 from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.fleet.kafka.http_get import Address, HttpAnswer
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.planning.layout.limits import Missing, ObservedLimits
+from sluicegate_operator.planning.limits.limits import Missing, ObservedLimits
 from sluicegate_operator.quotas.observing import observed as observed_module
 from sluicegate_operator.quotas.observing.holding import QUIET_S
 from sluicegate_operator.quotas.observing.observed import (
