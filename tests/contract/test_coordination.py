@@ -290,7 +290,7 @@ async def test_all_that_wait_while_a_commit_runs_share_the_next(
     new_place: Callable[[], Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As far as an iteration has time for them: here it has."""
-    monkeypatch.setattr(deciding_slices, "_TURN_S", 60.0)
+    monkeypatch.setattr(deciding_slices, "_SLICE_S", 60.0)
     async with running(place := new_place()) as process:
         place.hold()
         first = asyncio.ensure_future(process.add())

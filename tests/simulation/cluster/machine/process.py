@@ -268,7 +268,7 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
             ("broker_runtime.node.broker_node", "SocketServer", server),
             ("broker_runtime.node.controller_node", "SocketServer", server),
             ("broker_runtime.controller.journal.kube_store", "KubeStore", store),
-            (reactions, "TURN_S", 0.0),
+            (reactions, "SLICE_S", 0.0),
             (Reactions, "_schedule", schedule_later),
             (os, "urandom", entropy.randbytes),
         ):
