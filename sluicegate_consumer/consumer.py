@@ -126,7 +126,7 @@ class Consumer:
         return await anext(self._all)
 
     def acknowledge(self, record: Record) -> bool:
-        """Acknowledge a record; see `Record.acknowledge`."""
+        """Acknowledge a record, so that its offset may be committed."""
         return record.acknowledge()
 
     async def commit(self) -> None:

@@ -49,7 +49,7 @@ _GROUP_MAX = 1_000
 _GROUP_S = 0.1
 """Time after which no further queued request joins a group."""
 _TIMER_RETRY_S = 0.5
-"""The same value as in Apache Kafka's coordinators."""
+"""The value of Apache Kafka's coordinators."""
 _NEVER_TAKEN = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 """Errors for records that the log will not accept later either."""
 _GROUP_TIMERS_MIN = 100
@@ -64,9 +64,9 @@ class TermPhase(Enum):
     """The phase of a term: `load` moves from UNLOADED through LOADING to ACTIVE, and each end back to UNLOADED."""
 
     UNLOADED = "unloaded"
-    """Before the first load and after each end. All requests are refused."""
+    """The state before the first load and after each end. All requests are refused."""
     LOADING = "loading"
-    """From the first read of the log until the opening records are durable. All requests are refused."""
+    """The state from the first read of the log until the opening records are durable. All requests are refused."""
     ACTIVE = "active"
     """Until the log fails, or the owner of the runtime ends the term."""
 

@@ -190,8 +190,6 @@ class GroupCoordinatorService:
         """Return the result of `look` if the state is durable and no request waits.
 
         None: the request must be submitted.
-
-        See `CoordinatorRuntime.at_once`.
         """
         term = self._find(group_id)
         return None if term is None else term.at_once(look)
@@ -204,7 +202,10 @@ class GroupCoordinatorService:
         return await self.term_of(group_id).submit(decide)
 
     async def submit_later(self, group_id: str, decide: GroupDecision[DeferredAnswer[T]]) -> T:
-        """Like `submit`, for an answer that may wait for other members without a time limit."""
+        """Return the answer of the decision, which may wait for other members without a time limit.
+
+        Raises KafkaError.
+        """
         return await self.term_of(group_id).submit_later(decide)
 
     def figures(self) -> CoordinatorMetrics:

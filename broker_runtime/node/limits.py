@@ -20,7 +20,7 @@ _FETCH_OVERHEAD_BYTES = 16 * 1024 * 1024
 """Overhead of a follower's fetch response beyond the records: an entry for each of very many partitions."""
 
 Addresses = Mapping[str, Sequence[str]]
-"""By host name: all its addresses, in their canonical spelling."""
+"""All addresses of each host name, in canonical spelling."""
 
 
 def override_hosts(effective: EffectiveConfig) -> list[str]:

@@ -35,7 +35,10 @@ class LedReplicas:
         self.leaders: Mapping[Key, LeaderReplica] = self._led
         """The partitions that this broker leads."""
         self.observers: dict[str, LeadershipObserver] = {}
-        """By topic; notified of each change of what this broker leads. Observers must not raise."""
+        """Observers of one topic each, by its name.
+
+        They are notified of each change of the partitions that this broker leads, and must not raise.
+        """
         self._stopped = False
 
     def led(self, topic: str, index: int) -> LeaderReplica:
@@ -96,7 +99,7 @@ class LedReplicas:
             yield
 
     def begin_stop(self) -> None:
-        """From now on no partition is to be led, whatever the metadata assigns. Call `resign_all` next."""
+        """Lead no new partition from now on, whatever the metadata assigns. Call `resign_all` next."""
         self._stopped = True
 
     def resign_all(self) -> None:

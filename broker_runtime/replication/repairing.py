@@ -46,7 +46,7 @@ class _Supply:
         self.sources = sources
         self.given_by = -1
         self.lacking: list[bool] = []
-        """For each failure, whether the leader has reported that it lacks the same batches."""
+        """Whether the leader has reported that it lacks the same batches, one item for each failure."""
         self._replica = replica
         self._brokers = brokers
         self._is_current = is_current

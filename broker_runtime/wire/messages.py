@@ -27,7 +27,7 @@ Entity = Any
 _INT32 = Struct(">i")
 CLIENT_ID = "sluicegate-broker"
 _ANY_LENGTH = RequestLimits(items_max=2**31 - 1, tagged_fields_max=2**31 - 1, tagged_bytes_max=2**31 - 1)
-"""For messages that do not come from clients."""
+"""The limits of messages that do not come from clients: nearly none."""
 
 
 @cache

@@ -86,7 +86,10 @@ class StopFetcherRequest(NamedTuple):
 
 
 class StopFetcherResponse(NamedTuple):
-    """The consumer delivers no record any more once it has sent this. `offset_info` as in PingResponse."""
+    """The consumer delivers no record any more once it has sent this.
+
+    `offset_info` is None unless the consumer registered with auto_commit.
+    """
 
     error_code: int
     consumer_id: str

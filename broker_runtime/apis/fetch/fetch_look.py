@@ -33,7 +33,7 @@ from kafka_bytes.uuids import encode_uuid
 AT_ONCE_MAX = 50
 """Maximum number of partitions of a fetch that runs without steps: about a third of a millisecond."""
 _PACKED_AT_ONCE_MAX = 500
-"""The same limit for partitions that are already packed and have not changed."""
+"""Maximum number of partitions of a fetch without steps if they are already packed and have not changed."""
 _PARTITIONS_OF_A_STEP = 4
 
 

@@ -60,7 +60,10 @@ class ProduceWait:
         timeout_s: float | None,
         refused: Refused | None,
     ) -> None:
-        """Without `timeout_s` it waits only for the disk. `refused` has the partitions that have already failed."""
+        """Create the wait.
+
+        If `timeout_s` is None, it is for the disk only. `refused` has the partitions that have already failed.
+        """
         self._out, self._waiting = out, waiting
         self._context, self._refused = context, refused
         self._for_all = timeout_s is not None

@@ -62,7 +62,7 @@ NO_ACKS = -128
 
 
 class Api(Protocol):
-    """The API of a request, see `context.ApiSpec`."""
+    """The API of a request, as far as a `Call` needs it. `context.ApiSpec` is the whole description."""
 
     @property
     def key(self) -> int: ...
@@ -129,7 +129,7 @@ class RequestObserver(Protocol):
 
 
 class CallQuotas(Protocol):
-    """The client quotas that calls of a dispatcher are charged to, see `enforced_quotas`."""
+    """The client quotas that calls of a dispatcher are charged to. `enforced_quotas` implements them."""
 
     def produced(self, call: "Call", /) -> None:
         """Charge and throttle a Produce call, before its answer is packed. `Call.acks` is set."""

@@ -26,7 +26,10 @@ def canonical_address(text: str) -> str | None:
 
 
 def peer_host(host: str) -> str:
-    """Like `canonical_address`, but faster, for a socket's address: an IPv4 client of an IPv6 socket gets its own."""
+    """Return the canonical spelling of a socket's address, faster than `canonical_address` does.
+
+    An IPv4 client of an IPv6 socket gets its IPv4 address.
+    """
     return host.removeprefix(_V4_MAPPED) if host.startswith(_V4_MAPPED) else host.partition("%")[0]
 
 

@@ -85,7 +85,7 @@ class GroupCapacity:
         self._limits = limits
         self._new: set[str] = set()
         self._members: Counter[str] = Counter()
-        """By group: members added by previous entries, minus those that they removed."""
+        """Change of each group's number of members: those that earlier entries added, minus those that they removed."""
 
     def take(self, records: Sequence[ClientQuotaRecord]) -> None:
         """Count `records`, which are one entry's and all change something. Raises KafkaError if there is no room."""

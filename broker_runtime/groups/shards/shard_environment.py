@@ -89,11 +89,11 @@ class ShardEnvironment:
         return self
 
     def send(self, connection: int, call: Call) -> None:
-        """Put the call into the outbox: it is sent once earlier decisions are durable. See `push.state.calls.Calls`."""
+        """Put the call into the outbox: it is sent once earlier decisions are durable."""
         self.outbox.then(partial(self._surroundings.callers.send, connection, call))
 
     def is_behind(self, connection: int) -> bool:
-        """See `push.state.calls.Calls`. Calls that earlier decisions have sent have left the outbox by then."""
+        """Whether the coordinator, and not the consumer, is late. Calls of earlier decisions have left the outbox."""
         return self._surroundings.callers.is_behind(connection)
 
     @property

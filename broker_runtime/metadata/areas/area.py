@@ -83,7 +83,7 @@ class ReadOnlyTable(Mapping[K, V]):
         return self._entries.items()
 
     def copy(self) -> Self:
-        """See `Area.copy`. An area with more state than its entries copies that, too."""
+        """Return an independent copy of the entries. An area with other state overrides this, and copies that too."""
         other = type(self)()
         other._entries = self._entries.copy()
         return other

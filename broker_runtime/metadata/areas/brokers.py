@@ -91,7 +91,8 @@ class BrokerInfo:
     """Offset of the record that began its controlled shutdown; None when it is not stopping. Cleared when fenced."""
     features: tuple[tuple[str, int, int], ...] = ()
     whole_since: int = -1
-    """As in its RegisterBroker; its own epoch once it was unfenced."""
+    """Broker epoch since which the broker has lost no data, from its RegisterBroker; its own epoch once it was
+    unfenced."""
     protocol_versions: tuple[int, int] = UNTOLD
     tags: tuple[tuple[str, str], ...] = ()
 

@@ -49,7 +49,7 @@ class Configs:
     _topics: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _brokers: dict[int | None, Mapping[str, str]] = field(default_factory=dict)
     _others: dict[int, dict[str, Mapping[str, str]]] = field(default_factory=dict)
-    """By the kind of resource, then by name."""
+    """Configurations of other resources, by the kind of the resource and then by its name."""
 
     def of_topic(self, topic: str) -> Mapping[str, str]:
         return self._topics.get(topic, _NONE)

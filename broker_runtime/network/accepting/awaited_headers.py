@@ -38,7 +38,7 @@ class AwaitedHeaders:
         self._arrived = arrived
         self._refused = refused
         self._waiting: dict[socket.socket, tuple[Peer, ProxyHeader, float]] = {}
-        """By socket: proxy, header and deadline in seconds, in the order of the deadlines."""
+        """The proxy, the header and the deadline in seconds of each socket, in the order of the deadlines."""
         self._ending: deque[tuple[socket.socket, Peer]] = deque()
         self._timer: TimerHandle | None = None
 

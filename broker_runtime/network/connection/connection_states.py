@@ -111,7 +111,10 @@ TABLE: Mapping[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
 AFTER: tuple[tuple[ConnectionState | None, ...], ...] = tuple(
     tuple(TABLE.get((state, event)) for state in ConnectionState) for event in ConnectionEvent
 )
-"""The same table, by event and then by state, for fast access; None if the event is not allowed in the state."""
+"""The state after each event, by event and then by state, for fast access.
+
+None if the event is not allowed in the state.
+"""
 
 
 def after(state: ConnectionState, event: ConnectionEvent) -> ConnectionState:

@@ -28,7 +28,7 @@ class Handshakes:
         self._at_once_max = at_once_max
         self._counts = counts
         self._open: dict[int, tuple[Connection, float]] = {}
-        """By id of the connection, with its deadline, in the order of the deadlines."""
+        """Connections in a handshake, by id, each with its deadline, in the order of the deadlines."""
 
         self._begun: dict[str, dict[int, Connection]] = {}
         """Connections whose clients have sent something, by listener, the oldest first."""

@@ -58,7 +58,7 @@ class ThrottleEnds:
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._timers: dict[int, TimerHandle] = {}
-        """By connection id."""
+        """Timers of the ends of throttling, by connection id."""
 
     def set(self, connection_id: int, delay_s: float, callback: Callable[[], None]) -> None:
         """Call `callback` after `delay_s`, and not at an earlier time that was set before."""

@@ -59,7 +59,7 @@ class Inventory:
         self._brokers = ""
         self._told_all_s: float | None = None
         self._told_s = 0.0
-        """When a partition was last reported."""
+        """Time at which a partition was last reported, in seconds."""
         self._timer: Timer | None = None
 
     def look(self) -> None:

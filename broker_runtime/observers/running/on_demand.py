@@ -25,7 +25,7 @@ _RETRY_S = 60.0
 
 
 class ObserversOnDemand:
-    """Owns the ObserversInForce once the configuration names an observer; see there. Nothing is durable.
+    """Owns the ObserversInForce, which are imported once the configuration names an observer. Nothing is durable.
 
     A failed import, for example because no file can be opened, is reported like an observer that cannot be loaded.
     """

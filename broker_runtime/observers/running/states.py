@@ -13,9 +13,10 @@ class ObserverState(StrEnum):
     LOADING = "Loading"
     LOADED = "Loaded"
     SUSPENDED = "Suspended"
-    """Not called for a while, because its calls take too long."""
+    """The observer is not called for a while, because its calls take too long."""
     FAILED = "Failed"
-    """Not loaded, or not with its current configuration: then it continues with the previous one."""
+    """The observer could not be loaded, or not with its current configuration: then it continues with the previous
+    one."""
 
 
 States = Mapping[str, tuple[ObserverState, str]]

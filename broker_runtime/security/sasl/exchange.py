@@ -125,7 +125,7 @@ class SaslExchange:
         self._mechanism: ServerMechanism | None = None
         self._raw = False
         self._began_s: float | None = None
-        """When the client last began to authenticate again."""
+        """Time at which the client last began to authenticate again."""
 
     def _transition(self, event: SaslEvent) -> None:
         after = TABLE.get((self.state, event))

@@ -38,7 +38,7 @@ class CleaningStoppedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CleanerSettings:
-    """Resources that a cleaning may use: see log.cleaner.*."""
+    """Resources that a cleaning may use, from the keys log.cleaner.*."""
 
     map_bytes: int
     map_load_factor: float
@@ -47,7 +47,7 @@ class CleanerSettings:
 
 
 class Cleaning:
-    """Only the swapped segments are durable; the caller stores the offset that `run` returns."""
+    """One cleaning of a log. Only the swapped segments are durable; the caller stores the offset that `run` returns."""
 
     def __init__(self, log: Log, dirt: Dirt, settings: CleanerSettings, clock: Clock) -> None:
         self.counts = Counts()

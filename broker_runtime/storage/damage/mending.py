@@ -63,7 +63,7 @@ class Mending:
         self._stays: list[DamagedRange] = []
         """The damaged ranges of the new segment."""
         self._missing: list[str] = []
-        """For each range that stays damaged: why no source supplies it."""
+        """Why no source supplies the batches, one sentence for each range that stays damaged."""
 
     def run(self) -> Generator[Work | MissingBatches, Supplied | None, int]:
         """Yield work for a thread, and `MissingBatches`, which the caller answers: `Supplied` or a NotSuppliedError.

@@ -164,7 +164,7 @@ class LogOffsets:
                 self.on_start_moved()
 
     def begin_at(self, offset: int) -> None:
-        """Like `move_start`, but without persisting the new start: the segments below it are still being deleted."""
+        """Move the start forwards without persisting it: the segments below it are still being deleted."""
         self.log_start_offset = offset
         self.advance_high_watermark(offset)
         self._notify_watchers()

@@ -153,7 +153,7 @@ class _Stretch:
         return None
 
     def first_since_nearby(self, timestamp: int) -> FoundRecord | None:
-        """Like `first_since`, but None also if a few KB do not decide it."""
+        """Return the first record that is not older. None if there is none, or if reading a few KB does not find it."""
         nearby = replace(self, end=min(self.end, self.start + _READ_HERE_BYTES))
         for position, header in islice(nearby._headers(), _LOOKED_AT_HERE):
             if header.newest_ms >= timestamp:

@@ -95,7 +95,7 @@ class SegmentIndexes:
 
 
 def keep_in_memory(indexes: SegmentIndexes) -> None:
-    """Never write the files again. Without them the next start checks each batch of the segment: see `forget`."""
+    """Never write the files again. Without them the next start checks each batch of the segment."""
     indexes.offsets.is_written = indexes.times.is_written = False
 
 

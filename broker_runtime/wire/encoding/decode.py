@@ -50,7 +50,7 @@ def read_entity(kind: Any, body: bytes) -> Any:
 
 
 def read_in_steps(kind: Any, body: Buffer, budget: ItemBudget) -> Steps[Any]:
-    """Like `read_entity`, for a long message, whose items and tagged fields are counted.
+    """Read a long message of one `kind` from the beginning of `body`, and count its items and tagged fields.
 
     Raises RequestTooLargeError, too.
     """
@@ -229,7 +229,7 @@ def _read_tags(
 def _tags_in_steps(
     tagged: Mapping[int, tuple[str, Part]], values: dict[str, Any], buffer: Buffer, at: int, budget: ItemBudget
 ) -> Steps[int]:
-    """Like `_read_tags`, for tagged fields that may be arrays."""
+    """Read tagged fields that may be arrays into `values`; an unknown tag is skipped."""
     count, at = read_uvarint(buffer, at)
     budget.limits.check_tagged_fields(count)
     unknown_bytes = 0

@@ -106,7 +106,7 @@ def encode_entity(kind: Any, content: Fields) -> bytes:
 
 
 def encode_in_steps(kind: Any, content: Fields, pieces: Pieces) -> Steps[None]:
-    """Like `encode_entity`, for long messages, added to `pieces`."""
+    """Append the bytes of a long message to `pieces`, in steps."""
     in_steps = _struct(kind).in_steps
     assert in_steps is not None
     yield from in_steps(content, pieces)

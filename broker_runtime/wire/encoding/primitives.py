@@ -23,7 +23,7 @@ Buffer = bytes | memoryview
 Read = Callable[[Buffer, int], tuple[Any, int]]
 """(buffer, offset) -> the value and the offset after it."""
 ReadInSteps = Callable[[Buffer, int, ItemBudget], Steps[tuple[Any, int]]]
-"""Like `Read`, for values that may be long."""
+"""(buffer, offset, budget) -> steps that return the value and the offset after it, for values that may be long."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")

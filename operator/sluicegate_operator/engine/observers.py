@@ -50,7 +50,10 @@ class ObserverCode(Protocol):
 
 
 class ObserverReconciler:
-    """Keeps the brokers' observers as in the ObserverPlugins. Raises KubeError, after which the queue retries."""
+    """Keeps the brokers' observers equal to those of the ObserverPlugins.
+
+    Raises KubeError, after which the queue retries.
+    """
 
     def __init__(self, context: ReconcileContext, code: ObserverCode) -> None:
         self._context = context

@@ -48,7 +48,7 @@ SEEN_TOGETHER = 100
 
 
 class TopicReconciler:
-    """Keeps topics as in their Topic objects, and reports the result in their status."""
+    """Keeps topics equal to their Topic objects, and reports the result in their status."""
 
     def __init__(self, context: ReconcileContext, *, patience_s: float, deletion_s: float) -> None:
         """`patience_s`: seconds after which a topic is created without the brokers that are missing.
@@ -145,7 +145,7 @@ class TopicReconciler:
         return TopicTrouble("NotApplied", not_applied_words(sentence))
 
     async def _write(self, topic: Topic, status: TopicStatus, refusals: Refusals) -> None:
-        """With a Warning when it turns out that a person is needed."""
+        """Write the status, and record a Warning if the Topic is Stalled now and was not before."""
         if await write_one_of_many(self._context, topic, status, refusals, without=REMEMBERED_FIELDS):
             await report_stalled(self._context, topic, status)
 

@@ -72,8 +72,10 @@ class ListenersSeen:
     layout: ClusterLayout
     brokers: Sequence[BrokerSeen]
     fronts: Mapping[str, ServicesSeen]
-    """By the BrokerListener's name. A listener is left out while a refusal may pass and has not lasted: its status
-    stays unchanged."""
+    """What is in front of the brokers, by the BrokerListener's name.
+
+    A listener is left out while a refusal may pass and has not lasted: its status stays unchanged.
+    """
     told: Mapping[int, ListenerOutcome] = field(default_factory=dict)
     not_applied: KubeError | None = None
     """A refusal that may pass. Once it has lasted, one of `fronts` reports it."""

@@ -192,7 +192,7 @@ class DamageAdmin(Caller):
     async def describe_log_damage(self) -> LogDamage:
         """Return the offsets that this broker cannot read.
 
-        As for `describe_brokers`, some brokers close the connection.
+        Only brokers of this project serve the API; others may close the connection.
         """
         return await self.call(log_damage.describe())
 

@@ -47,7 +47,7 @@ class LocalObjects:
         self._uids = count(1)
         self._objects: dict[Identity, Resource] = {}
         self._leaving: dict[str, Topic | KafkaUser] = {}
-        """By uid."""
+        """Topics and KafkaUsers that are being deleted, by uid."""
 
     @property
     def resources(self) -> tuple[Resource, ...]:

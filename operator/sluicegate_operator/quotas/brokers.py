@@ -129,7 +129,7 @@ class EnforcementResult:
 
     @property
     def enforced_at_s(self) -> float | None:
-        """When the last broker was seen to enforce everything; None while a broker does not."""
+        """Time at which the last broker was seen to enforce all limits; None while a broker does not."""
         times = [broker.enforced_at_s for broker in self.brokers if broker.enforced_at_s is not None]
         return max(times) if times and self.is_complete else None
 

@@ -186,7 +186,7 @@ class QuotaPlan:
 
     @property
     def closing(self) -> dict[TargetKey, Limits]:
-        """The closing limits by target, see Ruling."""
+        """Limits of listeners without BrokerListener, which stay until no broker has the port open, by target."""
         return {at: limits for at in self.read_often.listeners if (limits := self.rulings[at].closing) is not None}
 
     @property
@@ -195,7 +195,7 @@ class QuotaPlan:
         return {name: number for one in self.rulings.values() for name, number in one.members.items()}
 
     def keys(self, quota: QuotaName) -> AbstractSet[LimitKey]:
-        """See Ruling."""
+        """Return the limits that brokers must have as planned for this quota to be in force."""
         return self.of[quota].keys(quota)
 
     def quotas_on(self, target: TargetKey) -> list[QuotaName]:

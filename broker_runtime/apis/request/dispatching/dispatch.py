@@ -63,7 +63,7 @@ class Dispatcher(Generic[C]):
         """`first_requests` lets requests wait for an API's import; without it, the import blocks the event loop."""
         self._context = context
         self.gate = gate
-        """Checks the following calls; see `Gate`."""
+        """Checks each following call before its handler runs."""
         self._replies_empty = replies_empty
         apis: dict[int, Any] = {api.key: api for api in served}
         self._on_demand = {key: api for key, api in apis.items() if isinstance(api, ApiOnDemand)}

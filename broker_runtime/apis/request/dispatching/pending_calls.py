@@ -152,7 +152,7 @@ class PendingCalls:
 
     async def close(self) -> None:
         """Cancel all pending calls."""
-        # As in `_cancel`.
+        # Wait until all tasks have started: a coroutine whose task is cancelled before that would never be awaited.
         await asyncio.sleep(0)
         for each in self._work:
             each.cancel()

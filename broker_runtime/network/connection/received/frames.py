@@ -15,7 +15,7 @@ _SMALL_BYTES = 256 * 1024
 _GROWTH_OF_SMALL, _GROWTH = 4, 2
 """Growth factors: a request of a megabyte is copied once or twice."""
 _LARGE_BYTES = 1024 * 1024
-"""From this size on the frame gets all of its space. The system allocates memory only for what arrives."""
+"""A frame of this size or more gets all of its space at once. The system allocates memory only for arrived bytes."""
 
 read_size = Struct(">i").unpack_from
 

@@ -72,7 +72,7 @@ class LeavingTopic(LeavingObject):
 
 @dataclass(frozen=True, slots=True)
 class LeavingUser(LeavingObject):
-    """A deleted KafkaUser; `user` and `why` are as in LeavingTopic."""
+    """A deleted KafkaUser. `user` is None if the object cannot be read, and `why` then has the cause."""
 
     user: KafkaUser | None
     why: str = ""

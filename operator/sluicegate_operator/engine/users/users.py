@@ -46,7 +46,7 @@ _NO_AUTHORIZER = (
 
 
 class UserReconciler:
-    """Keeps users as in their KafkaUser objects, and reports the result in their status."""
+    """Keeps users equal to their KafkaUser objects, and reports the result in their status."""
 
     def __init__(self, context: UserContext, *, deletion_s: float) -> None:
         """Create the reconciler. `deletion_s`: seconds after which a failing removal is given up."""

@@ -23,7 +23,7 @@ Remember = Callable[[tuple[str, ...]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class WantedConfig:
-    """The wanted configuration. `managed`, `own`: see planning.layout.broker_config.
+    """The wanted configuration. `managed` are the keys that the operator has set, and `own` the tags of each broker.
 
     `deadline_s`: seconds that brokers may take to report a change.
     """

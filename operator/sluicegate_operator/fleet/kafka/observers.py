@@ -57,7 +57,8 @@ async def enforce_observers(
 ) -> ObserversResult:
     """Bring the observers of all brokers to the plan. Errors of brokers are in the result.
 
-    `keeps`: see diff_observers. `deadline_s`: seconds that brokers may take to load changes.
+    `keeps`: no key that may belong to an unreadable ObserverPlugin is removed. `deadline_s`: seconds that brokers may
+    take to load changes.
     """
     seen = await _read(pool, None)
     found = _answers(seen)

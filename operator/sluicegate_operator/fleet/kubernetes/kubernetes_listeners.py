@@ -52,7 +52,7 @@ from sluicegate_operator.resources.listener_services import broker_service_name
 
 Wish = TypeVar("Wish", Address, str)
 Wishes = Mapping[int, Mapping[str, Address | str]]
-"""For each broker, by Kafka's name of the listener: the address for clients, or why it is unknown."""
+"""The address for clients, or why it is unknown, by broker and by Kafka's name of the listener."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,10 @@ async def why_not_a_node(kube: KubeClient, cluster: BrokerCluster, role: Role, p
 
 
 def _why_not_by_itself(cluster: BrokerCluster, role: Role, pod: Json) -> str | None:
-    """Like `why_not_a_node`, from the pod alone; None if the StatefulSet is needed to decide."""
+    """Return why a pod with the name of a node is not that node, decided from the pod alone.
+
+    None if the StatefulSet is needed to decide.
+    """
     if other := other_controller(pod, node_set_name(cluster.name, role)):
         return f"{other} controls it"
     if REVISION in (pod["metadata"].get("annotations") or {}):
@@ -138,7 +141,10 @@ def _why_not_by_itself(cluster: BrokerCluster, role: Role, pod: Json) -> str | N
 
 
 def _why_not_of(cluster: BrokerCluster, role: Role, pod: Json, node_set: Json | None) -> str:
-    """Like `why_not_a_node`; `node_set` is the present StatefulSet with the name of the cluster's own."""
+    """Return why a pod with the name of a node is not that node.
+
+    `node_set` is the present StatefulSet with the name of the cluster's own.
+    """
     if node_set is None:
         return ""
     name = node_set["metadata"]["name"]

@@ -14,7 +14,7 @@ class PipelinePlaces:
 
     def __init__(self) -> None:
         self._places: dict[str, tuple[ClusterKey, StorePlace]] = {}
-        """By the AuditPipeline's uid."""
+        """The cluster and the place of results of each AuditPipeline, by its uid."""
 
     def concerned(self, before: CachedObject | None, after: CachedObject | None) -> set[ClusterKey]:
         """Note a change of a BrokerCluster or an AuditPipeline.

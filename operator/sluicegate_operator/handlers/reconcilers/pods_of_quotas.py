@@ -64,7 +64,7 @@ class PodsOfQuotas:
             self.close()
 
     def take_news(self, cluster: ClusterKey) -> Mapping[str, Members]:
-        """See Workloads."""
+        """Return the members of quotas by name, if they changed since the last call."""
         return self._workloads.take_news(cluster)
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ class Watched:
     """A kind to watch.
 
     `period_s`: the watch is requested again this often; `selector`: a label that the objects must have;
-    `metadata_only`: the API server sends only the objects' metadata; `trim`: see Reader.
+    `metadata_only`: the API server sends only the objects' metadata; `trim` returns the part of a document to cache.
     """
 
     kind: Kind

@@ -70,8 +70,8 @@ class KubeClient:
     ) -> None:
         """Create the client and its cache of the kinds in `watched`, which handlers.kopf_operator feeds.
 
-        `may_write` is called just before each write, in the thread that sends it. `denied_for_s`: see
-        kube.http.denials.
+        `may_write` is called just before each write, in the thread that sends it. `denied_for_s`: how long a denied
+        request counts as retriable, in seconds.
         """
         self.server = ApiServer(
             kubeconfig, timeout_s=timeout_s, threads_max=threads_max, may_write=may_write, denied_for_s=denied_for_s

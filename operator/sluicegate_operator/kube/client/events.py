@@ -90,7 +90,7 @@ class EventRecorder:
         self._recent = RecentEvents()
         self._began = clock()
         self._read: dict[str, asyncio.Task[None]] = {}
-        """By namespace, the task that reads the Events of earlier terms."""
+        """The tasks that read the Events of earlier terms, by namespace."""
 
     async def record(self, involved: Mapping[str, Any], type_: EventType, reason: str, message: str) -> None:
         """Post an event about `involved`, which has apiVersion, kind and metadata.

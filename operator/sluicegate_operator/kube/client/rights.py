@@ -60,9 +60,9 @@ CALLED_OF_ADMISSION: Mapping[Resource, frozenset[str]] = {
     ("", "secrets"): frozenset({"get", "update"}),
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): frozenset({"get", "update"}),
 }
-"""If admission is on: one object of each kind, by its name.
+"""Rights of an operator with admission webhooks, each on one named object.
 
-If cert-manager makes the certificate, only `get` of the Secret.
+If cert-manager makes the certificate, the operator needs only `get` of the Secret.
 """
 
 HELD: Mapping[Resource, frozenset[str]] = {

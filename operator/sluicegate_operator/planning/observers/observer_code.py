@@ -36,7 +36,7 @@ class ObserverModule:
 
 @dataclass(frozen=True, slots=True)
 class ModulesFound:
-    """By ObserverPlugin: the module that it names, or why there is none."""
+    """The module that each ObserverPlugin names, or why there is none, by ObserverPlugin."""
 
     modules: Mapping[str, ObserverModule] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)

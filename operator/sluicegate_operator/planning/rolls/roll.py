@@ -80,7 +80,7 @@ class RollView:
 
     - `nodes`: every node that should exist, also those without a pod.
     - `overview`, `partitions`: None if they could not be read; `unseen` then has the cause.
-    - `fences`: see fencing.
+    - `fences`: brokers known to be gone, which the controller should fence at once.
     - `template_observed`: the StatefulSet's controller has observed the wanted template. Otherwise a restarted pod
       would be the old one again.
     - `silence_max_s`: see cluster_layout.silence_max_s.

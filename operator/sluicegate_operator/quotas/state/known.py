@@ -49,7 +49,7 @@ class PassTimes:
     """Times that passes keep to, in seconds of the event loop's clock."""
 
     resync_at_s: float = 0.0
-    """When brokers are asked for everything again."""
+    """Time at which brokers are asked for all limits again."""
     starts_until_s: float = 0.0
     """Until then, brokers that are not ready count as starting; 0 once all were ready."""
 

@@ -17,7 +17,7 @@ class Standing:
     """The ledger's entry of one broker.
 
     `lacks` contains all limits that the broker lacks, and perhaps more: changed limits stay in it until the broker was
-    asked for them. `listeners`: see ObservedLimits.
+    asked for them. `listeners` are those that the broker has open; None if it did not report them.
     """
 
     place: tuple[str, int]
