@@ -31,7 +31,7 @@ Pieces = Callable[[], Iterator[Pause | None]]
 
 
 class Scheduler(Protocol):
-    """What Reactions calls on the event loop."""
+    """The part of the event loop that Reactions needs."""
 
     def call_soon(self, callback: Callable[[], None]) -> object: ...
 

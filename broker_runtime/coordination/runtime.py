@@ -121,7 +121,10 @@ class CoordinatorRuntime(Generic[S, R]):
         return await self.enqueue(decide, urgent=urgent)
 
     def enqueue(self, decide: Decision[S, R, T], *, urgent: bool = False) -> asyncio.Future[T]:
-        """`submit` for a caller without its own task: returns a future. Raises KafkaError if it is refused at once."""
+        """Queue a decision, and return a future of its answer, for a caller without its own task.
+
+        Raises KafkaError if it is refused at once.
+        """
         self._check_active()
         queue = self._urgent if urgent else self._queue
         if len(queue) >= self._queue_max:

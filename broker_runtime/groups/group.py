@@ -57,7 +57,7 @@ class Group(Protocol):
 
     @property
     def protocol_type(self) -> str:
-        """`consumer` for consumers; empty for a group that only keeps offsets."""
+        """Kafka's protocol type: `consumer` for consumers; empty for a group that only keeps offsets."""
         ...
 
     @property

@@ -57,7 +57,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """`synonyms` are all sources of the value, the effective one first."""
+    """A described key of a configuration. `synonyms` are all sources of the value, the effective one first."""
 
     name: str
     key: ConfigKey

@@ -33,7 +33,7 @@ UNKNOWN = -1
 
 @dataclass(slots=True)
 class Follower:
-    """`end_offset` is the offset of its last fetch: it has everything below."""
+    """A follower as its leader knows it. `end_offset` is the offset of its last fetch: it has everything below."""
 
     broker_epoch: int
     end_offset: int = UNKNOWN

@@ -119,7 +119,10 @@ class _Supply:
 
 
 class Repairing:
-    """`is_current` returns whether a replica still has the leader epoch in which its damage was found."""
+    """Repairs of damaged ranges of replicas.
+
+    `is_current` returns whether a replica still has the leader epoch in which its damage was found.
+    """
 
     def __init__(self, others: OtherBrokers, damage: DamageWatch, is_current: Callable[[DamagedReplica], bool]) -> None:
         self._others = others

@@ -93,7 +93,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
 
 
 def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Steps[Reply | Call]:
-    """`handle` for many partitions.
+    """Handle a Produce request with many partitions in steps.
 
     The connection handles no other request before these records are appended. They are appended even if the client
     disconnects.

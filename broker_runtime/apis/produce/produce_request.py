@@ -81,7 +81,9 @@ def read_request(reader: RequestReader, by_id: Topics | None) -> ProduceRequest 
 
 
 def read_in_steps(reader: RequestReader, by_id: bool) -> Steps[ProduceRequest]:
-    """`read_request` for any number of partitions. Raises ProtocolError and RequestTooLargeError.
+    """Read a Produce request with any number of partitions, in steps.
+
+    Raises ProtocolError and RequestTooLargeError.
 
     `by_id`: topics are named by their ids. The ids are not resolved here, because topics may be created or deleted
     between two steps.

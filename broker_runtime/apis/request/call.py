@@ -102,7 +102,7 @@ _ANSWERED, _REFUSED, _HUNG_UP, _CANCELLED = Ending
 
 
 class RequestNotes(Protocol):
-    """What an observer notes of a long request, while its fields exist."""
+    """Notes of an observer about a long request, made while its fields exist."""
 
     def read(self, api_key: int, request: Any, /) -> Steps[None]:
         """Note what is in the request, of which `request` is the entity."""

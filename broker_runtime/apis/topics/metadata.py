@@ -70,7 +70,7 @@ def _operations(request: MetadataRequest) -> tuple[int, int]:
 
 
 def _allowed_operations(request: MetadataRequest, access: Access | None) -> tuple[Operations, int]:
-    """`_operations` as far as the client may perform them."""
+    """Return the requested operations on topics and on the cluster that the client may perform."""
     on_topics, on_cluster = _operations(request)
     if access is None:
         return on_topics, on_cluster

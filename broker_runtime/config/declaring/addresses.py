@@ -73,7 +73,7 @@ def _count(item: str, text: str) -> int:
 
 
 def per_ip_overrides_problem(value: Value) -> str | None:
-    """`per_ip_overrides` as a validator in the table of keys."""
+    """Return why `per_ip_overrides` refuses the value: the validator in the table of keys."""
     try:
         per_ip_overrides(value)
     except ConfigError as error:
@@ -111,7 +111,7 @@ def _as_peers_are_known(network: Network) -> Network:
 
 
 def networks_problem(value: Value) -> str | None:
-    """`networks` as a validator in the table of keys."""
+    """Return why `networks` refuses the value: the validator in the table of keys."""
     try:
         networks(value if isinstance(value, tuple) else ())
     except ConfigError as error:

@@ -24,7 +24,10 @@ OBSERVE_KEY = "observe"
 
 @dataclass(slots=True)
 class ConnectionGroup:
-    """`keys` are its limits and options; a group without keys limits no connection, whatever its members are."""
+    """A connection group.
+
+    `keys` are its limits and options; a group without keys limits no connection, whatever its members are.
+    """
 
     keys: dict[str, float] = field(default_factory=dict)
     members: dict[str, float] = field(default_factory=dict)

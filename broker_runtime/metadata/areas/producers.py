@@ -21,7 +21,7 @@ class ProducerIdsRecord(MetadataRecord, frozen=True, tag=10):
 
 @dataclass(slots=True)
 class Producers:
-    """`next_id` is the first producer id that was not allocated yet."""
+    """The area of producer ids. `next_id` is the first producer id that was not allocated yet."""
 
     RECORDS: ClassVar[tuple[type[MetadataRecord], ...]] = (ProducerIdsRecord,)
 

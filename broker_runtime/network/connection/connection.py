@@ -32,7 +32,7 @@ class Origin(NamedTuple):
 
 
 class OpenChannel(Protocol):
-    """What a Connection calls on its channel; it has none after its end."""
+    """The part of a channel that a Connection needs. A Connection has no channel after its end."""
 
     @property
     def transport(self) -> Transport: ...

@@ -12,7 +12,7 @@ SLICE_S = 0.001
 
 
 class Served(Protocol):
-    """What HangingUp calls on `Shared`."""
+    """The part of `Shared` that HangingUp needs."""
 
     @property
     def now(self) -> Callable[[], float]: ...
@@ -22,7 +22,7 @@ class Served(Protocol):
 
 
 class Loop(Protocol):
-    """What HangingUp calls on the event loop."""
+    """The part of the event loop that HangingUp needs."""
 
     def call_soon(self, callback: Callable[[], None]) -> object: ...
 

@@ -30,7 +30,7 @@ def _nobody() -> bool:
 
 
 class TimeSlices:
-    """`now` returns seconds; a pass ends after the first member that is running when `turn_s` has elapsed.
+    """The queue of connections with waiting requests, served in passes. A pass ends after about `slice_s` seconds.
 
     One request may take much longer than a pass. If other connections wait (`others_wait`), which are served in short
     time slices, the next passes are skipped for as long as the pass was too long. Otherwise a few clients with heavy

@@ -69,7 +69,10 @@ class TlsTransport:
         self._socket: socket.socket = connected
         self._fileno = connected.fileno()
         self._begin: tuple[ssl.SSLContext, str | None] | None = (context, server_name)
-        """What the session is created of; None once it exists. A silent client costs no session, which takes 40 kB."""
+        """The TLS context for the session; None once the session exists.
+
+        A silent client costs no session, which takes 40 kB.
+        """
 
     def on_handshake(self, ended: Callable[[Principal | None], None], begun: Callable[[], None]) -> bool:
         """Implement `Transport`."""

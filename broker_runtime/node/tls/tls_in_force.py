@@ -34,7 +34,7 @@ Signature = tuple[tuple[int, int, int], ...]
 
 @dataclass(slots=True)
 class _Loaded:
-    """What is in force of one listener, and the files that it was read from."""
+    """The keys and certificates that are in force on one listener, and the files that they were read from."""
 
     protocol: SecurityProtocol
     material: TlsMaterial

@@ -30,7 +30,10 @@ _DAMAGED_AGAIN_S = 600.0
 
 
 class DamageWatch:
-    """`logs` are the manager's. Damage is stored with the segments; this class keeps only counts."""
+    """Finds and reports damage in the logs of a folder.
+
+    `logs` are the manager's. Damage is stored with the segments; this class keeps only counts.
+    """
 
     def __init__(self, logs: Mapping[Partition, Log], disk: Disk, clock: Clock) -> None:
         self.on_found: Callable[[], None] = _nothing

@@ -10,7 +10,7 @@ Steps = Iterator[int]
 
 
 class DiskSlices:
-    """`bytes` were read and written in all time slices so far."""
+    """Iterates over work for a thread in time slices."""
 
     def __init__(self, steps: Steps, monotonic: Callable[[], float]) -> None:
         self._steps = steps

@@ -28,7 +28,7 @@ UNKNOWN_BOOT = ""
 
 
 class RunRecord:
-    """What a broker's folder shows about its last run, and what this run records for the next."""
+    """The record of a broker's last run in its folder, and the record of this run for the next one."""
 
     def __init__(self, fs: FileSystem, log_dir: Path, boot_id: str) -> None:
         """Read the record of the last run.

@@ -63,7 +63,7 @@ def first_since(log: Log, timestamp: int, unpacked_bytes_max: int) -> Search:
 
 
 def _search_start(log: Log, segment: Segment, timestamp: int) -> int | None:
-    """`Segment.search_start`; a failure schedules a check of the segment. Raises OSError, KafkaError."""
+    """Search the segment for the timestamp; a failure schedules a check of the segment. Raises OSError, KafkaError."""
     try:
         return segment.search_start(timestamp, log.log_start_offset)
     except (OSError, KafkaError):

@@ -29,7 +29,10 @@ _SEALED_BYTES_PER_TICK = 64 << 20
 
 
 class LogUpkeep:
-    """`logs` are the manager's. A log that fails is reported, and the others are maintained."""
+    """Maintains all logs of a folder: retention, syncs, checkpoints, and folders of deleted logs.
+
+    `logs` are the manager's. A log that fails is reported, and the others are maintained.
+    """
 
     def __init__(
         self, logs: Mapping[Partition, Log], checkpoints: Checkpoints, deleted: DeletedFolders, clock: Clock

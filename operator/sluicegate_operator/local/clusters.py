@@ -29,7 +29,10 @@ CERTIFICATES_RETRY = Retry(2.0, 10.0)
 
 
 class LocalClusters:
-    """`chosen` are the clusters that may run here; `external` has the brokers of external clusters."""
+    """Reconciles the clusters of `sluicegate up`.
+
+    `chosen` are the clusters that may run here; `external` has the brokers of external clusters.
+    """
 
     def __init__(
         self, context: LocalContext, landers: LocalLanders, limits: LimitChanges, say: Callable[[str], None]

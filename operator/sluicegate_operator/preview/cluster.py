@@ -35,7 +35,10 @@ from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas
 
 @dataclass(frozen=True, slots=True)
 class ClusterPreview:
-    """`live`: a phrase for each change while nodes run. `notes`: further facts for the user."""
+    """The effects of new manifests on a cluster.
+
+    `live`: a phrase for each change while nodes run. `notes`: further facts for the user.
+    """
 
     namespace: str
     name: str

@@ -47,7 +47,7 @@ class AssignmentInput(NamedTuple):
     A consumer without a wildcard has no entry: it may name all topics.
     """
     checks: Mapping[TopicFilter, Callable[[str], bool]] = {}
-    """What the filters say now."""
+    """Functions that return whether a filter matches a topic's name now, by filter."""
 
     def key_of(self, consumer_id: str) -> "_Key":
         """Return what the topics of a consumer's threads depend on."""

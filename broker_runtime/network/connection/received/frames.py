@@ -44,7 +44,9 @@ def frame_length(data: memoryview, max_bytes: int) -> int:
 
 
 class UnfinishedFrame:
-    """`buffer[start:filled]` has arrived; `needed` is the whole frame with its size field, 0 while that is unknown.
+    """The buffer of one unfinished request.
+
+    `buffer[start:filled]` has arrived; `needed` is the whole frame with its size field, 0 while that is unknown.
 
     `noted` is the amount that had arrived when progress was last noted. The buffer may contain several frames while
     requests wait for their time slice: `skip` moves past those that are handled.

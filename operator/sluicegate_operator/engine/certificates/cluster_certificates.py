@@ -80,7 +80,7 @@ class _Known:
 
 @dataclass(slots=True)
 class _Work:
-    """What one call has found so far."""
+    """Findings of one call so far."""
 
     cluster: BrokerCluster
     ca: ClusterCa

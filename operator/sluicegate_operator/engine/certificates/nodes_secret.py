@@ -1,4 +1,4 @@
-"""What the Secret of a cluster's nodes has. No I/O but for files in a private folder."""
+"""The content of the Secret of a cluster's nodes. No I/O but for files in a private folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -118,11 +118,13 @@ async def _by_name(kube: KubeClient, cluster: BrokerCluster, name: str, role: Ro
 
 
 async def why_not_a_node(kube: KubeClient, cluster: BrokerCluster, role: Role, pod: Json) -> str:
-    """Return why a pod with the name of a node is not that node; empty if it is, or has been. Raises KubeError.
+    """Return why a pod with the name of a node is not that node; empty if the pod is, or was, that node.
 
-    A StatefulSet releases a pod that lacks a label. The released pod keeps the annotation, which only the templates of
-    the cluster's StatefulSets have. A pod without it needs the cluster's StatefulSet as its controller, by uid. Without
-    a StatefulSet, the name is enough.
+    Raises KubeError.
+
+    A pod that has lost a label is released by its StatefulSet. It still has the annotation `revision`, which only pods
+    of the cluster's StatefulSets get. A pod without this annotation must have the cluster's StatefulSet as its
+    controller, by uid. Without a StatefulSet, the name is enough.
     """
     why = _why_not_by_itself(cluster, role, pod)
     return why if why is not None else _why_not_of(cluster, role, pod, await _node_set(kube, cluster, role))

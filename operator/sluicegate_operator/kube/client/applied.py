@@ -1,7 +1,7 @@
-"""What was applied last, and the object's version after it: an apply that would change nothing is not sent.
+"""The last applied manifest of each object, and the object's version after it.
 
-A child of which only the status changed counts as unchanged: controllers write the status of StatefulSets and
-PodDisruptionBudgets whenever a pod starts.
+An apply that would change nothing is not sent. A child of which only the status changed counts as unchanged:
+controllers write the status of StatefulSets and PodDisruptionBudgets whenever a pod starts.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What the operator does at the API server, as methods; `api_server` sends the requests.
+"""The operator's requests to the API server, as methods; `api_server` sends them.
 
 Children and statuses are written by server-side apply with a field manager each. A child is created first, and an apply
 goes only to children that belong to the operator (decision 12). If another manager owns a field of a child, the

@@ -33,7 +33,7 @@ class Authority:
 
 @dataclass(frozen=True, slots=True)
 class StoredCertificate:
-    """What the Secret of the nodes has.
+    """The nodes' certificate in their Secret, and the authorities that nodes trust.
 
     `issuer` is the digest of the authority that has issued `certificate`. `renewal` is the value of the annotation for
     which it was issued. `fits`: it has the names and the subject that nodes need.
@@ -49,7 +49,9 @@ class StoredCertificate:
 
 @dataclass(frozen=True, slots=True)
 class NodeInForce:
-    """What a node reports. `in_force` has a pair for each listener: the certificate, and the trusted authorities.
+    """A node's report about its certificates.
+
+    `in_force` has a pair for each listener: the certificate, and the trusted authorities.
 
     `silence` is why there is no report, and `problem` why the newest files are not in force.
     """
@@ -65,7 +67,7 @@ class NodeInForce:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the spec asks for. `generated`: the operator makes the authority.
+    """The requirements of the spec. `generated`: the operator makes the authority.
 
     `renewal` is the value of the annotation, and `authority_made_for` the one for which the authority was made.
     """

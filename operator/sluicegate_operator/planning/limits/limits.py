@@ -78,7 +78,7 @@ class ObservedLimits:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What one broker lacks: `limits` differ from the wanted ones, `own` are limits that it overrides for itself."""
+    """The limits that one broker lacks: `limits` differ from the wanted ones, and `own` are its own overrides."""
 
     limits: frozenset[LimitKey] = frozenset()
     own: frozenset[str] = frozenset()

@@ -55,7 +55,9 @@ def plan_pipeline(
     clusters: Iterable[BrokerCluster] = (),
     landers: Iterable[Lander] = (),
 ) -> PipelinePlan:
-    """`others`, `clusters` and `landers` are all that the operator knows.
+    """Plan the objects of an AuditPipeline.
+
+    `others`, `clusters` and `landers` are all that the operator knows.
 
     They decide which object may write to a place.
     """

@@ -53,7 +53,7 @@ class ObservedUser:
 
 @dataclass(frozen=True, slots=True)
 class SetForUser:
-    """What the operator has set for a KafkaUser: ACLs, keys of quotas, and the version of the password's Secret."""
+    """The settings made for a KafkaUser: ACLs, keys of quotas, and the version of the password's Secret."""
 
     rules: frozenset[AclRule] = frozenset()
     quotas: tuple[str, ...] = ()

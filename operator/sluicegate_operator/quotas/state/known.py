@@ -1,4 +1,4 @@
-"""What the quota path knows of a cluster's quotas and of its brokers between passes. No I/O."""
+"""The state of a cluster's quotas and of its brokers between two passes of the quota path. No I/O."""
 
 from dataclasses import dataclass, field
 from datetime import datetime

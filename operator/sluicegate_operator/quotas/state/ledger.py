@@ -28,7 +28,7 @@ class Standing:
 
 
 class LimitLedger:
-    """What each broker lacks. `refused` has the limits that brokers refuse each time, with the reason."""
+    """The limits that each broker lacks. `refused` has the limits that brokers refuse each time, with the reason."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Standing] = {}

@@ -18,7 +18,7 @@ LATE_S = 60.0
 
 @dataclass(slots=True)
 class _Doubt:
-    """`waits`: the time has passed, but the broker is still silent."""
+    """Limits whose change a broker has not answered. `waits`: the time has passed, but the broker is still silent."""
 
     keys: set[LimitKey]
     look_s: float
