@@ -1,9 +1,16 @@
 """The rate limit of a broker or of a listener: fixed, or adapting. Pure; times are milliseconds."""
 
-from connection_limits.adaptive.control import AdaptiveRate, Bounds
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from connection_limits.rate import Meter, TokenBucket, meter
 from connection_limits.settings import Objective, QuotaSettings
 
+if TYPE_CHECKING:
+    from connection_limits.adaptive.control import AdaptiveRate
+
+_CONTROL = "connection_limits.adaptive.control"
+"""Imported when the first rate adapts: most brokers have none (decision 45)."""
 _SAVED_MS = 100
 """An adaptive rate admits at most the connections of this time at once.
 
@@ -29,9 +36,10 @@ class RateLimit:
                 self.adaptive = None
                 self.meter = meter(settings, limit, now_ms)
         else:
-            bounds = Bounds(max(1, min(objective.min_rate, limit)), max(1, limit), objective.p99_ms)
+            control = import_module(_CONTROL)
+            bounds = control.Bounds(max(1, min(objective.min_rate, limit)), max(1, limit), objective.p99_ms)
             if self.adaptive is None:
-                self.adaptive = AdaptiveRate(bounds, now_ms)
+                self.adaptive = control.AdaptiveRate(bounds, now_ms)
                 window_ms = settings.window_ms
                 self.meter = TokenBucket(settings.quota_window_num, window_ms, limit, now_ms, _SAVED_MS)
             else:

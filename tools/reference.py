@@ -34,14 +34,14 @@ from broker_runtime.node.metrics import (
     push_families,
     replication_families,
     request_families,
+    slice_families,
     storage_families,
-    turn_families,
     unused_configs_family,
 )
 from broker_runtime.node.tls.tls_metrics import tls_samples
-from broker_runtime.observers.metrics import observer_families
+from broker_runtime.observers.running.metrics import observer_families
 from broker_runtime.security.authentication_counts import AuthenticationCounts
-from broker_runtime.slicing.turn_lengths import TurnLengths
+from broker_runtime.slicing.slice_lengths import SliceLengths
 from broker_runtime.storage.compaction.metrics import CleanerMetrics
 from connection_limits.groups.connection_group import AddressGroupLimits
 from connection_limits.quotas import ConnectionQuotas
@@ -198,7 +198,7 @@ def metrics_page() -> str:
         *families(samples),
         *families(tls_samples({("EXTERNAL", "done"): 1}, {"EXTERNAL": 0}, {("EXTERNAL", "", ""): 1})),
         *request_families(()),
-        *turn_families((), TurnLengths("an example"), 0),
+        *slice_families((), SliceLengths("an example"), 0),
         garbage_family(()),
         *membership_families(3, 0, fenced=False, self_fenced=False),
         *controller_families(ControllerMetrics(True, 0, 0, 0, 0, 0, 0)),

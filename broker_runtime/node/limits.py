@@ -7,8 +7,8 @@ from broker_runtime.config.declaring.addresses import canonical_address, network
 from broker_runtime.config.in_force.effective import EffectiveConfig
 from broker_runtime.config.keys.requests import items_overrides
 from broker_runtime.errors import ConfigError
-from broker_runtime.metadata.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
-from broker_runtime.metadata.quotas import IP_RATE_KEY
+from broker_runtime.metadata.areas.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
+from broker_runtime.metadata.areas.quotas import IP_RATE_KEY
 from broker_runtime.network.quotas.host_names import HostNames
 from broker_runtime.network.settings import ClientLimits, NetworkLimits
 from broker_runtime.wire.limits import RequestLimits
@@ -21,7 +21,7 @@ _FETCH_OVERHEAD_BYTES = 16 * 1024 * 1024
 """Overhead of a follower's fetch response beyond the records: an entry for each of very many partitions."""
 
 Addresses = Mapping[str, Sequence[str]]
-"""By host name: all its addresses, in their canonical spelling."""
+"""All addresses of each host name, in canonical spelling."""
 
 
 def override_hosts(effective: EffectiveConfig) -> list[str]:

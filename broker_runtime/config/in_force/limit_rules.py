@@ -19,7 +19,7 @@ PER_IP_OVERRIDES = BrokerConfig.max_connections_per_ip_overrides.name
 
 @dataclass(frozen=True, slots=True)
 class LimitProblem:
-    """`keys` are those that cause the problem, alone or together."""
+    """A violated rule. `keys` are those that cause the problem, alone or together."""
 
     keys: tuple[str, ...]
     text: str

@@ -1,4 +1,4 @@
-"""Accept the connections of one listening socket, a few per turn, and pass each to `Admission`. Shell.
+"""Accept the connections of one listening socket, a few per time slice, and pass each to `Admission`. Shell.
 
 While it is paused (the broker is fenced) it accepts and closes at once. Not accepting would leave clients waiting in
 the backlog for a broker that may never serve again. Closing the listening socket would free the port, and for example
@@ -42,7 +42,7 @@ class Acceptor:
         self._loop = runtime.loop
         self._now = runtime.now
         self._accepts_per_wakeup = runtime.limits.accepts_per_wakeup
-        self._turn_s = runtime.limits.turn_s
+        self._slice_s = runtime.limits.turn_s
         self._accepting = False
         self._started = False
         self._stopped = False
@@ -157,7 +157,7 @@ class Acceptor:
         accept, waiting, take = self._listening.accept, self._waiting, self._admission.take
         shared = self._runtime.shared
         begin_s, newcomers_s = self._now(), shared.newcomers_s
-        stop_s = begin_s + self._turn_s
+        stop_s = begin_s + self._slice_s
         for _ in range(self._accepts_per_wakeup):
             if waiting.is_next:
                 accepted, peer, _ = waiting.take()
@@ -182,7 +182,7 @@ class Acceptor:
                 break
         self._fit_backlog()
         now_s = self._now()
-        # It includes what new connections have recorded for themselves during this turn.
+        # It includes what new connections have recorded for themselves during this time slice.
         shared.newcomers_s = newcomers_s + now_s - begin_s
         if self._accepting and (waiting.delays or self._runtime.established_busy(now_s)):
             self._pause_for(self._runtime.limits.accept_yield_s)

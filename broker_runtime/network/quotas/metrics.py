@@ -8,16 +8,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from math import isnan
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.sockets.proxy_header import HeaderOutcome
 from broker_runtime.security.authentication_counts import COUNTED, AuthenticationCounts
-from connection_limits.adaptive.control import AdaptiveRate
 from connection_limits.groups.connection_group import AddressGroup
 from connection_limits.groups.connection_groups import ConnectionGroups
 from connection_limits.listener_quota import ListenerQuota
 from connection_limits.quotas import ConnectionQuotas
+
+if TYPE_CHECKING:
+    from connection_limits.adaptive.control import AdaptiveRate
 
 MAX_IP_SERIES = 100
 """Maximum of addresses shown, the most recently seen ones: a flood of addresses must not flood the scrape."""
@@ -39,7 +41,7 @@ class Sample:
     labels: dict[str, str] = field(default_factory=dict)
 
 
-_ADAPTIVE_METRICS: tuple[tuple[str, Kind, str, Callable[[AdaptiveRate], float]], ...] = (
+_ADAPTIVE_METRICS: tuple[tuple[str, Kind, str, "Callable[[AdaptiveRate], float]"], ...] = (
     ("", "gauge", "New connections per second that the adaptive rate allows now", lambda rate: rate.rate),
     ("_min", "gauge", "Minimum of the adaptive rate", lambda rate: rate.bounds.min_rate),
     ("_max", "gauge", "Maximum of the adaptive rate", lambda rate: rate.bounds.max_rate),

@@ -1,7 +1,7 @@
 """The meaning of ConnectionQuotas: targets, the strictest of several quotas on one target, and Kafka's keys for them.
 
 This module owns the precedence between ConnectionQuotas and the translation to Kafka's keys and quota entities.
-quotas.plan plans all quotas of a cluster; planning.layout.limits has the limits as brokers keep them.
+quotas.plan plans all quotas of a cluster; planning.limits.limits has the limits as brokers keep them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,13 +11,13 @@ from ipaddress import ip_address
 
 from sluicegate_operator.api.configs.config_keys import LISTENER_PREFIX
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota, QuotaTarget
-from sluicegate_operator.planning.layout.connection_groups import (
+from sluicegate_operator.planning.limits.connection_groups import (
     canonical_member,
     group_limits,
     group_name,
     membership,
 )
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.limits import (
     COUNT,
     COUNT_PER_IP,
     COUNT_PER_IP_OVERRIDES,
@@ -32,6 +32,14 @@ from sluicegate_operator.planning.status.seniority import Seniority
 
 OVERRIDES_BYTES_MAX = 32767
 """Maximum length of a configuration value in Kafka. The counts of all addresses of a cluster share one value."""
+
+
+QuotaName = str
+"""The metadata.name of a ConnectionQuota. It identifies the quota within its cluster: both are in one namespace.
+
+A quota that is deleted and created again has the same name and another uid. Whatever was known of the earlier object is
+forgotten then, except its selected pods (`KnownQuota.of`).
+"""
 
 
 class TargetKind(StrEnum):
@@ -130,7 +138,7 @@ class Verdict:
     Conflicted means that every field lost; a quota of which only some fields lost is Accepted and has conflicts.
     """
 
-    quota: str
+    quota: QuotaName
     target: TargetKey
     outcome: QuotaOutcome
     message: str = ""

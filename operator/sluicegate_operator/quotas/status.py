@@ -112,12 +112,12 @@ def quota_status(
         members=members,
         host_network_pods=enforcement.host_network_pods if verdict.target.kind is TargetKind.WORKLOAD else None,
         observed=enforcement.observed if quota.spec.is_observing and verdict.target_found else None,
-        holding=enforcement.holding if is_held_to(quota, verdict) else None,
+        holding=enforcement.holding if is_throttled_by(quota, verdict) else None,
         strategy=enforcement.strategy or None,
     )
 
 
-def is_held_to(quota: ConnectionQuota, verdict: Verdict) -> bool:
+def is_throttled_by(quota: ConnectionQuota, verdict: Verdict) -> bool:
     """Return whether brokers throttle connections for the quota."""
     return verdict.outcome is QuotaOutcome.ACCEPTED and not quota.spec.is_observing
 

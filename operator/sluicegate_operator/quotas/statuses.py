@@ -17,14 +17,14 @@ from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
-from sluicegate_operator.quotas.model import QuotaOutcome
+from sluicegate_operator.quotas.model import QuotaName, QuotaOutcome
 from sluicegate_operator.quotas.state.known import KnownQuota
 from sluicegate_operator.quotas.state.state import GovernedQuotas
 from sluicegate_operator.quotas.status import WAITING
 
 log = logging.getLogger(__name__)
 
-STATUSES_A_TURN = 10
+STATUSES_PER_SLICE = 10
 """Number of statuses that are computed in one iteration of the event loop: about 5 ms."""
 EVENTS_WAITING_MAX = 20
 """Maximum number of Events that wait for a cluster.
@@ -77,7 +77,7 @@ class QuotaStatuses:
             if name in tried.again:
                 continue
             number += 1
-            if number % STATUSES_A_TURN == 0:
+            if number % STATUSES_PER_SLICE == 0:
                 await asyncio.sleep(0)
             known = governed.quotas.get(name)
             if known is None:
@@ -147,7 +147,7 @@ class _Tried:
     """Findings of one reconcile. `again`: quotas whose status is refused for now."""
 
     events: deque[_Told] = field(default_factory=lambda: deque(maxlen=EVENTS_WAITING_MAX))
-    again: set[str] = field(default_factory=set)
+    again: set[QuotaName] = field(default_factory=set)
     refusals: Refusals = field(default_factory=Refusals)
 
 

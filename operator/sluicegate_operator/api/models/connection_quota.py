@@ -58,32 +58,34 @@ class QuotaTarget(Model):
             cel="[" + ", ".join(f"has(self.{name})" for name in _MEMBERS) + "].filter(x, x).size() == 1",
             message="target must have exactly one of broker: {}, listener: NAME, ip: ADDRESS, defaultIp: {}, cidr:"
             " RANGE or workload: {podSelector: ...}",
-            holds=lambda target: len([part for part in target.parts if part is not None]) == 1,
+            allows=lambda target: len([part for part in target.parts if part is not None]) == 1,
         ),
         Rule(
             cel=f"!has(self.listener) || self.listener.matches('{LISTENER_PATTERN}')",
             message=f"target.listener {LISTENER_NAME_MESSAGE}; it must be the spec.name of a BrokerListener",
-            holds=lambda target: target.listener is None or re.fullmatch(LISTENER_PATTERN, target.listener) is not None,
+            allows=lambda target: (
+                target.listener is None or re.fullmatch(LISTENER_PATTERN, target.listener) is not None
+            ),
             field="listener",
         ),
         Rule(
             cel="!has(self.listener) || !(self.listener in ['INTERNAL', 'CONTROLLER', 'REPLICATION'])",
             message="INTERNAL, CONTROLLER and REPLICATION are reserved for the operator and have no limits; name a"
             " listener for clients",
-            holds=lambda target: target.listener not in RESERVED_NAMES,
+            allows=lambda target: target.listener not in RESERVED_NAMES,
             field="listener",
         ),
         Rule(
             cel="!has(self.ip) || isIP(self.ip)",
             message="target.ip must be one IPv4 or IPv6 address, for example 203.0.113.7; set target.cidr for a range",
-            holds=lambda target: target.ip is None or is_ip(target.ip),
+            allows=lambda target: target.ip is None or is_ip(target.ip),
             field="ip",
         ),
         Rule(
             cel="!has(self.cidr) || isCIDR(self.cidr)",
             message="target.cidr must be a range of IPv4 or IPv6 addresses, for example 203.0.113.0/24 or"
             " 2001:db8::/32",
-            holds=lambda target: target.cidr is None or is_cidr(target.cidr),
+            allows=lambda target: target.cidr is None or is_cidr(target.cidr),
             field="cidr",
         ),
         Rule(
@@ -91,7 +93,7 @@ class QuotaTarget(Model):
             cel="!has(self.cidr) || !isCIDR(self.cidr) || cidr(self.cidr).masked() in [cidr(self.cidr)]",
             message="target.cidr must begin with the first address of its range: every bit after the prefix must be"
             " zero, for example 10.1.0.0/16 (not 10.1.2.3/16)",
-            holds=lambda target: target.cidr is None or not is_cidr(target.cidr) or has_no_host_bits(target.cidr),
+            allows=lambda target: target.cidr is None or not is_cidr(target.cidr) or has_no_host_bits(target.cidr),
             field="cidr",
         ),
     )
@@ -134,26 +136,26 @@ class ConnectionQuotaSpec(Model):
         Rule(
             cel="has(self.maxConnectionCreationRate) || has(self.maxConnections)",
             message="set maxConnectionCreationRate, maxConnections or both; a quota without them limits nothing",
-            holds=lambda spec: spec.max_connection_creation_rate is not None or spec.max_connections is not None,
+            allows=lambda spec: spec.max_connection_creation_rate is not None or spec.max_connections is not None,
         ),
         Rule(
             cel="!has(self.limitIs) || has(self.target.cidr) || has(self.target.workload)",
             message="limitIs is only for target.cidr and target.workload, which have several addresses; remove it",
-            holds=lambda spec: spec.limit_is is None or spec.target.has_many_addresses,
+            allows=lambda spec: spec.limit_is is None or spec.target.has_many_addresses,
             field="limitIs",
         ),
         Rule(
             cel="self.mode != 'Observe' || has(self.target.cidr) || has(self.target.workload) || has(self.target.ip)",
             message="mode Observe is only for target.cidr, target.workload and target.ip; to observe all addresses,"
             " create one quota with cidr 0.0.0.0/0 and one with cidr ::/0",
-            holds=lambda spec: spec.mode != "Observe" or spec.target.has_many_addresses or spec.target.ip is not None,
+            allows=lambda spec: spec.mode != "Observe" or spec.target.has_many_addresses or spec.target.ip is not None,
             field="mode",
         ),
         Rule(
             cel=f"!has(self.expiresAt) || (self.expiresAt.matches('{MOMENT_PATTERN}')"
             " && timestamp(self.expiresAt) > timestamp('1970-01-01T00:00:00Z'))",
             message="expiresAt must be a time with a time zone as in RFC 3339, for example 2030-01-31T18:00:00Z",
-            holds=lambda spec: spec.expires_at is None or is_moment(spec.expires_at),
+            allows=lambda spec: spec.expires_at is None or is_moment(spec.expires_at),
             field="expiresAt",
         ),
     )

@@ -70,7 +70,7 @@ def quotas_table(clusters: Collection[ShownCluster]) -> Table:
     """Return a row for each limit on each broker, because each broker counts separately.
 
     The caption has the brokers that do not answer. `limit` is in connections per second, `max` in open connections;
-    `held` counts connections that waited or were refused. The table of the quickstart fits into 80 columns.
+    `held` counts connections that were delayed or rejected. The table of the quickstart fits into 80 columns.
     """
     silent = silent_brokers(clusters)
     caption = Text("\n".join(silent)) if silent else None

@@ -55,7 +55,12 @@ def plan_pipeline(
     clusters: Iterable[BrokerCluster] = (),
     landers: Iterable[Lander] = (),
 ) -> PipelinePlan:
-    """`others`, `clusters` and `landers` are all that the operator knows: see audit_places for who may write where."""
+    """Plan the objects of an AuditPipeline.
+
+    `others`, `clusters` and `landers` are all that the operator knows.
+
+    They decide which object may write to a place.
+    """
     spec, name = pipeline.spec, pipeline.spec.cluster_ref.name
     if cluster is None or cluster.spec.is_external:
         return PipelinePlan(PipelineOutcome.CLUSTER_MISSING, cluster_missing_words(pipeline, bundled=True))

@@ -13,16 +13,16 @@ from sluicegate_operator.api.models.connection_quota import (
     ConnectionQuotaStatus,
 )
 from sluicegate_operator.engine.context.first_seen import FirstSeen
-from sluicegate_operator.planning.layout.limits import LimitKey
-from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.limits.limits import LimitKey
+from sluicegate_operator.planning.limits.workloads import Members
 from sluicegate_operator.planning.status.paused import PAUSED, paused_status
-from sluicegate_operator.quotas.model import QuotaOutcome, TargetKind, Verdict
-from sluicegate_operator.quotas.plan import COMPARED_A_TURN, QuotaPlan, Ruling, Scope, is_governed, plan_in_steps
+from sluicegate_operator.quotas.model import QuotaName, QuotaOutcome, TargetKind, Verdict
+from sluicegate_operator.quotas.plan import COMPARED_PER_SLICE, QuotaPlan, Ruling, Scope, is_governed, plan_in_steps
 from sluicegate_operator.quotas.state.known import Assessment, DueStatuses, KnownBrokers, KnownQuota, PassTimes
 from sluicegate_operator.quotas.state.ledger import Standing
 from sluicegate_operator.quotas.status import ENFORCED, Enforcement, quota_status
 
-ASSESSED_A_TURN = 500
+ASSESSED_PER_SLICE = 500
 """Number of quotas in one step: a few milliseconds."""
 
 
@@ -30,7 +30,7 @@ ASSESSED_A_TURN = 500
 class GovernedQuotas:
     """The quota path's state of one cluster."""
 
-    quotas: dict[str, KnownQuota] = field(default_factory=dict)
+    quotas: dict[QuotaName, KnownQuota] = field(default_factory=dict)
     plan: QuotaPlan = field(default_factory=QuotaPlan)
     unsent: frozenset[LimitKey] = frozenset()
     """Limits that have changed since they were sent to brokers."""
@@ -47,7 +47,7 @@ class GovernedQuotas:
         cluster: BrokerCluster | None,
         scope: Scope,
         quotas: Iterable[ConnectionQuota],
-        selected: Mapping[str, Members],
+        selected: Mapping[QuotaName, Members],
         now: datetime,
     ) -> Iterator[None]:
         """Plan all quotas of the cluster. `selected` has the pods of quotas whose selection changed."""
@@ -62,7 +62,7 @@ class GovernedQuotas:
         self.unsent |= self.plan.changed
 
     def _see(self, cluster: BrokerCluster | None, quotas: Iterable[ConnectionQuota]) -> Generator[None, None, None]:
-        there: set[str] = set()
+        there: set[QuotaName] = set()
         looked = made = 0
         for quota in quotas:
             looked += 1
@@ -70,13 +70,13 @@ class GovernedQuotas:
             if known is None or known.quota is not quota:
                 if not is_governed(quota, cluster):
                     continue
-                if known is None or known.quota.metadata.uid != quota.metadata.uid:
+                if known is None or not known.is_of(quota):
                     self.quotas[quota.name] = KnownQuota.of(quota, known)
                     made += 1
                 else:
                     known.see(quota)
             there.add(quota.name)
-            if looked >= COMPARED_A_TURN or made >= ASSESSED_A_TURN:
+            if looked >= COMPARED_PER_SLICE or made >= ASSESSED_PER_SLICE:
                 looked = made = 0
                 yield
         for name in self.quotas.keys() - there:
@@ -101,7 +101,7 @@ class GovernedQuotas:
         *,
         sent: frozenset[LimitKey] = frozenset(),
         starting: bool = False,
-        names: Iterable[str] | None = None,
+        names: Iterable[QuotaName] | None = None,
     ) -> Iterator[None]:
         """Assess each quota, and queue those whose status follows from another assessment, the newest first.
 
@@ -114,7 +114,7 @@ class GovernedQuotas:
         if of_most != self._shared_enforcement:
             self._shared_enforcement = of_most
         for number, name in enumerate(list(self.quotas if names is None else names), 1):
-            if number % ASSESSED_A_TURN == 0:
+            if number % ASSESSED_PER_SLICE == 0:
                 yield
             known = self.quotas.get(name)
             if known is None or (names is not None and not self._is_settled(known)):
@@ -177,7 +177,7 @@ class GovernedQuotas:
             if broker_id in self._shared_enforcement.lagging
             or not _has_open(standings[broker_id], verdict)
             or not keys.isdisjoint(standings[broker_id].lacks)
-            or not keys.isdisjoint(self.brokers.ledger.kept_back)
+            or not keys.isdisjoint(self.brokers.ledger.kept)
         )
         refused = next((why for key, why in self.brokers.ledger.refused.items() if key in keys), "")
         closed = any(not _has_open(standing, verdict) for standing in standings.values())
@@ -207,7 +207,7 @@ class GovernedQuotas:
             strategy=facts.strategy,
         )
 
-    def status(self, name: str, learned_at: datetime | None, now: datetime) -> ConnectionQuotaStatus | None:
+    def status(self, name: QuotaName, learned_at: datetime | None, now: datetime) -> ConnectionQuotaStatus | None:
         """Return the status that the quota should have now.
 
         None while brokers have not been asked for the quota's present spec: the pass that asks them queues the quota
@@ -237,7 +237,7 @@ class GovernedQuotas:
             known.quota = after
 
     @property
-    def observing(self) -> list[str]:
+    def observing(self) -> list[QuotaName]:
         """Names of the quotas with mode Observe that brokers have."""
         return [
             name
@@ -254,7 +254,7 @@ class GovernedQuotas:
         return any(one.limits is not None and not one.claims[0].quota.spec.is_observing for one in rulings)
 
     @property
-    def without_pods(self) -> list[str]:
+    def without_pods(self) -> list[QuotaName]:
         """Names of the quotas whose pods are not known. Brokers may have the connection group of each from before."""
         rulings = [self.plan.rulings[at] for at in self.plan.read_often.workloads]
         return [v.quota for one in rulings for v in one.verdicts.values() if v.outcome is QuotaOutcome.PODS_UNKNOWN]

@@ -13,7 +13,7 @@ from broker_runtime.controller.configs import (
     replace_all,
 )
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
 from broker_runtime.metadata.image import ConfigLimits
 from tests.support.worlds.controller import Metadata
 

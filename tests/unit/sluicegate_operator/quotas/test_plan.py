@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.limits import (
     DesiredLimits,
     LimitKey,
     ObservedLimits,

@@ -10,13 +10,13 @@ from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuo
 from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.fleet.kafka.http_get import Address, HttpAnswer
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.planning.layout.limits import Missing, ObservedLimits
+from sluicegate_operator.planning.limits.limits import Missing, ObservedLimits
 from sluicegate_operator.quotas.observing import observed as observed_module
 from sluicegate_operator.quotas.observing.holding import QUIET_S
 from sluicegate_operator.quotas.observing.observed import (
     CHANGES_MAX,
     HOLDING_PACE_S,
-    LIMITS_HELD,
+    LIMITS_WITH_THROTTLED,
     PACE_S,
     ObservedReconciler,
 )
@@ -55,7 +55,9 @@ class Brokers:
         self.asked.append(path)
         if place[1] in self.away:
             raise ConnectionRefusedError("away")
-        return HttpAnswer(200, json.dumps(self._limits() if path == LIMITS_HELD else {"groups": {}, "next": None}))
+        return HttpAnswer(
+            200, json.dumps(self._limits() if path == LIMITS_WITH_THROTTLED else {"groups": {}, "next": None})
+        )
 
     def _limits(self) -> Json:
         nothing = {"rate": 0, "connections": 0}
@@ -135,7 +137,7 @@ async def test_nothing_is_written_while_nothing_is_held(brokers: Brokers) -> Non
         await asyncio.sleep(PACE_S)
     assert shop.write() == []
     assert shop.marked == []
-    assert brokers.asked == [LIMITS_HELD] * 6, "one question to each broker"
+    assert brokers.asked == [LIMITS_WITH_THROTTLED] * 6, "one question to each broker"
 
 
 async def test_a_delaying_listener_is_reported_and_read_more_often(brokers: Brokers) -> None:
