@@ -10,6 +10,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "charts" / "sluicegate" / "das
 _OF = 'namespace=~"$namespace", broker_cluster=~"$broker_cluster"'
 _IN = "$__rate_interval"
 _SOCKET = "kafka_server_socket_server_"
+_ADAPTIVE = "sluicegate_adaptive_connection_rate"
 _REPLICAS = "kafka_server_replica_manager_"
 _GROUPS = "kafka_server_group_coordinator_metrics_"
 _ONLINE, _ENFORCED = ', state="Online"', ', state="Enforced"'
@@ -351,6 +352,28 @@ QUOTAS = Dashboard(
                         )
                     ],
                     unit="ms",
+                ),
+            ),
+        ),
+        Row(
+            "Rates that adapt",
+            (
+                Panel(
+                    "Adaptive rate",
+                    "New connections per second that each broker allows now",
+                    [Query(f"max by (pod, target) ({_now(_ADAPTIVE)})", "{{pod}} {{target}}")],
+                    unit="ops",
+                    width=12,
+                ),
+                Panel(
+                    "Event loop's delay",
+                    "The p99 that the rate follows, and its objective",
+                    [
+                        Query(f"max by (pod, target) ({_now(_ADAPTIVE + '_delay_p99_ms')})", "{{pod}} {{target}}"),
+                        Query(f"max by (target) ({_now(_ADAPTIVE + '_objective_ms')})", "objective of {{target}}"),
+                    ],
+                    unit="ms",
+                    width=12,
                 ),
             ),
         ),
