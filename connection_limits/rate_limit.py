@@ -47,6 +47,11 @@ class RateLimit:
             limit = self.adaptive.rate
         self.set_limit(limit, now_ms)
 
+    @property
+    def highest(self) -> int:
+        """The limit, or the maximum of a rate that adapts."""
+        return self.meter.limit if self.adaptive is None else self.adaptive.bounds.max_rate
+
     def set_limit(self, limit: int, now_ms: int) -> None:
         """Enforce `limit` from now on."""
         if limit != self.meter.limit:

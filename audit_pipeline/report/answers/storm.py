@@ -69,8 +69,14 @@ def held_by(storm: Storm) -> Sentence:
     return (Name(limit), f"{of} admitted at most {three_digits(storm.held_per_s)} a second ({counts})")
 
 
+_OBJECTIVE = "connection.quota.adaptive.p99.ms"
+"""Key of a rate that adapts: its value is the objective of the waits of connected clients."""
+
+
 def unit_of(storm: Storm) -> str:
-    """Return the unit of the limit, with which its value is read: a rate, or a number of connections."""
+    """Return the unit of the limit, with which its value is read: a rate, a number of connections, or milliseconds."""
+    if (storm.limit_key or "").endswith(_OBJECTIVE):
+        return " ms"
     return "/s" if "rate" in (storm.limit_key or "") else " connections"
 
 
