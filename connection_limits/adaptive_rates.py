@@ -14,6 +14,7 @@ class _Totals(NamedTuple):
     """What the quotas have counted for one rate since their creation."""
 
     created: int
+    """Connections that the rate let in. Some exceed the count of their address: they are refused, and use the rate."""
     waits: int
     is_waiting: bool
     """Whether a connection waits for the rate now."""
@@ -92,7 +93,7 @@ class AdaptiveRates:
         else:
             limited, limit = [one for one in listeners.values() if not one.protected], WaitsFor.BROKER_RATE
         return _Totals(
-            sum(listener.admitted_total for listener in limited),
+            sum(listener.admitted_total + listener.too_many_total for listener in limited),
             sum(listener.waits[limit].total for listener in limited),
             any(one.waiting is not None and one.waiting.limit is limit for one in limited),
         )

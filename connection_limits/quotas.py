@@ -109,7 +109,7 @@ class ConnectionQuotas:
         throttle_ms = max(of_broker_ms, of_listener_ms)
         if throttle_ms:
             listener.throttle.record(throttle_ms, now_ms)
-            own = listener_name in self.settings.listener_max_connection_creation_rate
+            own = listener.rate_limit.adaptive or listener_name in self.settings.listener_max_connection_creation_rate
             by_listener = own and of_listener_ms >= of_broker_ms
             limit = WaitsFor.LISTENER_RATE if by_listener else WaitsFor.BROKER_RATE
         elif self._slot_free(listener):

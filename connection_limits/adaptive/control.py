@@ -141,14 +141,17 @@ class AdaptiveRate:
     def _missed(self, p99_ms: float, interval: Interval, now_ms: int) -> None:
         if interval.newcomers_share < _CAUSE:
             self.why = Move.OTHER_LOAD
+            # Connections that come later did not cause these delays either.
+            self.delays.forget()
             return
-        # A rate that was not reached did not cause the delays: the rate that was reached did.
-        reached = min(self._exact, interval.created_per_s)
+        # A rate that delayed no connection did not cause the delays: the connections that came did.
+        reached = self._exact if interval.throttled else min(self._exact, interval.created_per_s)
         most = _CUT_NEAR if self._is_near(reached, _NEAR_CUT_FROM, now_ms) else _CUT
         self._broke_at, self._broke_at_ms = reached, now_ms
         gradient = self.bounds.objective_ms * _TARGET / p99_ms
+        before = self.rate
         self._set(reached * min(max(gradient, most), _CUT_LEAST), now_ms)
-        self.cuts_total += 1
+        self.cuts_total += self.rate < before
         self.why = Move.AT_MIN if self.rate == self.bounds.min_rate else Move.CUT
 
     def _kept(self, interval: Interval, now_ms: int) -> None:
