@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.wire.handler import ServedConnection
 from connection_limits.adaptive_rates import Moved
 from connection_limits.settings import Objective, QuotaSettings
@@ -159,3 +160,19 @@ def test_settings_that_arrive_during_a_shutdown_start_nothing(bench: Bench) -> N
     bench.server.update_limits(replace(ADAPTIVE, listener_objectives={"EXTERNAL": replace(OBJECTIVE, p99_ms=30)}))
     bench.loop.run_until_complete(ending)
     assert (limits._timer, limits._probe) == (None, None)
+
+
+def test_the_first_request_of_a_connection_is_a_newcomers_however_long_it_waited(bench: Bench) -> None:
+    # Otherwise an overload that lasts for more than a second would count as the load of established clients.
+    bench.serve(limits=NetworkLimits(established_after_s=0.01), handler=expensive)
+    client = bench.connect()
+    bench.run_until(lambda: bench.connection_count == 1)
+    before_s, waited = bench.server._shared.newcomers_s, time.monotonic() + 0.02
+    bench.run_until(lambda: time.monotonic() > waited)
+    assert bench.ask(client)
+    after_s = bench.server._shared.newcomers_s
+    assert after_s - before_s >= COST_S
+    waited = time.monotonic() + 0.02
+    bench.run_until(lambda: time.monotonic() > waited)
+    assert bench.ask(client)
+    assert bench.server._shared.newcomers_s == after_s
