@@ -1,4 +1,4 @@
-"""Decide the adaptive rates of a broker and of its listeners, from what the quotas have counted. Pure."""
+"""Decide the adaptive rates of a broker and of its listeners, from the totals of the quotas. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from connection_limits.rate_limit import RateLimit
 
 
 class _Totals(NamedTuple):
-    """What the quotas have counted for one rate since their creation."""
+    """Totals of the quotas for one rate since they were created."""
 
     created: int
-    """Connections that the rate let in. Some exceed the count of their address: they are refused, and use the rate."""
+    """Connections that the rate admitted, including those that were then refused for the count of their address."""
     waits: int
     is_waiting: bool
     """Whether a connection waits for the rate now."""
@@ -33,7 +33,7 @@ class Moved:
 
 
 class AdaptiveRates:
-    """Reads the totals of `quotas`, and sets its rates. The caller measures delays, and the time that newcomers use."""
+    """Reads the totals of `quotas`, and sets its rates. The caller measures delays, and the time of new connections."""
 
     def __init__(self, quotas: ConnectionQuotas, now_ms: int) -> None:
         self._quotas = quotas

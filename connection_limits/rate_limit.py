@@ -14,13 +14,13 @@ _CONTROL = "connection_limits.adaptive.control"
 _SAVED_MS = 100
 """An adaptive rate admits at most the connections of this time at once.
 
-The windowed rate would admit those of ten seconds at once: established clients would feel them before the first
-decision. And a lower limit would stop it for ten seconds, until the window has forgotten the connections before.
+The windowed rate would admit the connections of ten seconds at once, and delay established clients before the first
+decision. After a cut it would admit none for ten seconds, until its window contains no earlier connections.
 """
 
 
 class RateLimit:
-    """Owns the meter that judges new connections, and the adaptive rate if the limit has an objective."""
+    """Owns the meter of new connections, and the adaptive rate if the limit has an objective."""
 
     __slots__ = ("adaptive", "meter")
 
@@ -30,7 +30,7 @@ class RateLimit:
         self.configure(settings, limit, objective, now_ms)
 
     def configure(self, settings: QuotaSettings, limit: int, objective: Objective | None, now_ms: int) -> None:
-        """Apply another limit, or another objective. A limit that begins or ends to adapt has a new meter."""
+        """Apply another limit, or another objective. A limit gets a new meter when it begins or ceases to adapt."""
         if objective is None:
             if self.adaptive is not None:
                 self.adaptive = None

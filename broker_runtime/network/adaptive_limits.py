@@ -26,7 +26,7 @@ _INTERVAL_S = INTERVAL_MS / 1000
 class Probe:
     """Owns a socket pair while it is open. Reports each delay to `late_by`, in seconds.
 
-    Raises OSError if there is no descriptor for it.
+    Raises OSError if the process has too few free descriptors.
     """
 
     def __init__(self, shared: Shared, late_by: Callable[[float], None]) -> None:

@@ -1,4 +1,4 @@
-"""The adaptive rate of a ConnectionQuota: its bounds and its objective, and what brokers report of it."""
+"""The adaptive rate of a ConnectionQuota: its bounds, its objective, and the rates that brokers report."""
 
 import re
 from datetime import datetime
@@ -50,7 +50,7 @@ class AdaptiveRate(Model):
     max_rate: int = Field(ge=1, le=INT_MAX)
     """New connections per second that each broker allows while the objective is kept."""
     objective: RateObjective
-    """What the rate protects."""
+    """The latency that the rate protects."""
 
 
 class BrokerRate(Model):
