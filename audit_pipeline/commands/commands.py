@@ -170,22 +170,6 @@ def check(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int
     return FOUND_SOMETHING if report.findings else OK
 
 
-def report(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
-    from audit_pipeline.reading.published import PAGE  # noqa: PLC0415
-    from audit_pipeline.report.writing import put_report, write_report  # noqa: PLC0415
-    from audit_pipeline.spool.targets import open_target  # noqa: PLC0415
-
-    results = open_target(given.results)
-    answers = put_report(results, given.days) if given.publish else write_report(results, given.out, given.days)
-    for answer in answers:
-        print(answer.as_text())
-    if given.publish:
-        print(f"{PAGE} is next to the results")
-        return OK
-    print(f"{given.out}, and its numbers in {given.out.with_suffix('.json')}")
-    return OK
-
-
 def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     import duckdb  # noqa: PLC0415
 

@@ -19,7 +19,7 @@ from audit_pipeline.report.figures.scope import Cluster, Scope, scope_of
 from audit_pipeline.report.figures.storms import Storms, storms
 from audit_pipeline.report.figures.traffic import Traffic, traffic
 from audit_pipeline.report.figures.usage import Usage, usage
-from audit_pipeline.report.window import Windows
+from audit_pipeline.report.window import Wanted, Windows
 
 FORMAT = 2
 
@@ -55,11 +55,11 @@ class Report:
     subjects: Subjects | None
 
 
-def report_of(tables: PublishedTables, days: int) -> Report:
-    """Return the report over at most `days` days. Raises OSError if the store fails."""
-    scope = scope_of(tables, days)
+def report_of(tables: PublishedTables, wanted: Wanted) -> Report:
+    """Return the report. Raises BadUseError for a cluster or time without events, OSError if the store fails."""
+    scope = scope_of(tables, wanted)
     subjects = None if scope is None else _subjects(scope)
-    return Report(tables.manifest.version, tables.manifest.built_us, days, subjects)
+    return Report(tables.manifest.version, tables.manifest.built_us, wanted.days, subjects)
 
 
 def _subjects(scope: Scope) -> Subjects:

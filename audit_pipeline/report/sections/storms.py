@@ -10,14 +10,14 @@ from audit_pipeline.report.plots.ticks import linear
 from audit_pipeline.report.sections.glance import in_html
 from audit_pipeline.report.sections.parts import Cell, Column, Entry, left_out, nothing, paragraph, section, table
 from audit_pipeline.report.window import Span
-from audit_pipeline.report.words import count, latency, length, moment, moment_utc, number_of, three_digits
+from audit_pipeline.report.words import count, latency, length, moment, moment_utc, number_of, span, three_digits
 from audit_pipeline.results.tables import BIN_S
 
 
 def storms_section(found: Subjects) -> Markup:
     storms = found.storms
     if not storms.storms:
-        return section("storms", "Connection storms", nothing("The results have no connection storm."))
+        return section("storms", "Connection storms", nothing(f"No connection storm from {span(storms.searched)}."))
     several = len(found.clusters) > 1
     columns = (
         Column("began (UTC)", order="descending"),

@@ -18,6 +18,7 @@ from audit_pipeline.report.figures.completeness import Stretch
 from audit_pipeline.report.figures.latency import percentile_us
 from audit_pipeline.report.figures.report import Report, Subjects, as_json, report_of
 from audit_pipeline.report.page import page
+from audit_pipeline.report.window import Wanted
 from audit_pipeline.report.words import moment
 from audit_pipeline.results.buckets import BUCKET_US
 from audit_pipeline.spool.targets import FolderTarget
@@ -34,7 +35,7 @@ def found(report: Report) -> Subjects:
 
 def demo(root: Path) -> Report:
     publish_rows(root, minutes_of_a_demo())
-    return report_of(PublishedTables(FolderTarget(root)), 7)
+    return report_of(PublishedTables(FolderTarget(root)), Wanted())
 
 
 def us(at: datetime) -> int:
@@ -53,7 +54,7 @@ def test_the_error_without_results_says_what_to_do(tmp_path: Path) -> None:
 
 def test_results_without_an_event_are_a_report_too(tmp_path: Path) -> None:
     publish_rows(tmp_path, {})
-    empty = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
+    empty = report_of(PublishedTables(FolderTarget(tmp_path)), Wanted())
     assert empty.subjects is None
     assert said(empty, 0).startswith("It is empty These results have no event")
 
@@ -85,7 +86,7 @@ def test_each_broker_is_complete_until_its_first_fault(tmp_path: Path) -> None:
     (complete,) = rows["completeness"]
     rows["completeness"] += [{**complete, "broker_id": broker, "is_complete": False, "holes": 1} for broker in (1, 2)]
     publish_rows(tmp_path, rows)
-    report = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), Wanted())
     assert report.subjects is not None
     whole, opened, absent = report.subjects.completeness.brokers
     assert [each.complete_until_us for each in (whole, opened, absent)] == [
@@ -112,14 +113,14 @@ def test_a_broker_that_is_heard_no_more_takes_the_certainty_away(tmp_path: Path)
     rows["completeness"].append({**known, "event_date": earlier, "broker_id": 1})
     rows["coverage"].append({**rows["coverage"][0], "event_date": earlier, "broker_id": 1, "first_ts": BEFORE})
     publish_rows(tmp_path, rows)
-    text = said(report_of(PublishedTables(FolderTarget(tmp_path)), 7), 0)
+    text = said(report_of(PublishedTables(FolderTarget(tmp_path)), Wanted()), 0)
     assert text.startswith("Yes, for the brokers that reported")
     assert "No events from broker 1 on 2026-11-22" in text
 
 
 def test_events_without_completeness_are_not_complete(tmp_path: Path) -> None:
     publish_rows(tmp_path, {**minutes_of_a_demo(), "completeness": []})
-    assert said(report_of(PublishedTables(FolderTarget(tmp_path)), 7), 0).startswith("Not known")
+    assert said(report_of(PublishedTables(FolderTarget(tmp_path)), Wanted()), 0).startswith("Not known")
 
 
 def test_changes_are_reported_against_a_period_of_equal_length(report: Report, found: Subjects) -> None:
@@ -207,7 +208,7 @@ def test_cost_is_told_by_client_where_all_have_one_principal(tmp_path: Path) -> 
         for dimension, name in (("principal", "User:ANONYMOUS"), ("client_id", "shop"), ("topic", "orders"))
     ]
     publish_rows(tmp_path, rows)
-    report = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), Wanted())
     assert report.subjects is not None
     bills = [(bill.dimension, [line.name for line in bill.lines]) for bill in report.subjects.cost.bills]
     assert bills == [("client_id", ["shop"]), ("topic", ["orders"])]
@@ -229,7 +230,7 @@ def test_own_clients_are_not_among_those_who_moved_most(tmp_path: Path) -> None:
         {**row, "name": "sluicegate-operator"} for row in rows["traffic"] if row["dimension"] == "client_id"
     ]
     publish_rows(tmp_path, rows)
-    report = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), Wanted())
     assert report.subjects is not None
     assert [pair.client_id for pair in report.subjects.usage.pairs] == ["shop"]
     clients = next(each for each in report.subjects.traffic.rankings if each.dimension == "client_id")
@@ -273,7 +274,7 @@ def test_a_day_without_any_event_is_not_known_rather_than_quiet(tmp_path: Path) 
     before = {**rows["coverage"][0], "event_date": BEFORE.date() - timedelta(days=1)}
     rows["coverage"].append({**before, "first_ts": BEFORE - timedelta(days=1), "last_ts": BEFORE - timedelta(hours=20)})
     publish_rows(tmp_path, rows)
-    report = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), Wanted())
     assert report.subjects is not None
     (cluster,) = report.subjects.traffic.clusters
     known = {moment(point.at_us)[:10] for point in cluster.points if point.covered_us}
@@ -290,7 +291,7 @@ def test_a_bucket_that_no_broker_can_have_counted_is_taken_for_the_nearest(bucke
 def test_the_same_results_are_the_same_report_to_the_last_digit(told: Path, report: Report) -> None:
     """Floating-point numbers that another thread adds in another order have another sum."""
     for _ in range(10):
-        again = report_of(PublishedTables(FolderTarget(told)), 7)
+        again = report_of(PublishedTables(FolderTarget(told)), Wanted())
         assert as_json(again, []) == as_json(report, [])
 
 
