@@ -159,3 +159,8 @@ def _days_back(at_us: int, days: int) -> int:
 
 def day_of(at_us: int) -> date:
     return datetime.fromtimestamp(at_us // SECOND_US, UTC).date()
+
+
+def day_us(day: str) -> int:
+    """Return the beginning of a day (UTC) such as 2026-11-22."""
+    return round(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * SECOND_US

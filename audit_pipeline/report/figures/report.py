@@ -1,6 +1,7 @@
 """All figures of a report: the data of the page, and the content of report.json."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from audit_pipeline.report.figures.idle import IdleTopics, idle_topics
 from audit_pipeline.report.figures.latency import Latency, latency
 from audit_pipeline.report.figures.made_changes import MadeChanges, made_changes
 from audit_pipeline.report.figures.mirrors import Mirrors, mirrors
+from audit_pipeline.report.figures.moved import Moved, moved
 from audit_pipeline.report.figures.objectives import Objectives, objectives
 from audit_pipeline.report.figures.overall import Overall, overall
 from audit_pipeline.report.figures.scope import Cluster, Scope, scope_of
@@ -36,6 +38,7 @@ class Subjects:
     made_changes: MadeChanges
     storms: Storms
     usage: Usage
+    moved: Moved
     failures: Failures
     traffic: Traffic
     latency: Latency
@@ -72,6 +75,7 @@ def _subjects(scope: Scope) -> Subjects:
         made_changes=made_changes(scope),
         storms=storms(scope),
         usage=usage(scope),
+        moved=moved(scope),
         failures=failures(scope),
         traffic=traffic(scope),
         latency=latency(scope),
@@ -83,4 +87,18 @@ def _subjects(scope: Scope) -> Subjects:
 
 
 def as_json(report: Report, answers: list[dict[str, Any]]) -> str:
-    return json.dumps({"format": FORMAT, "answers": answers, **asdict(report)}, indent=1) + "\n"
+    """Return the figures as JSON with a line for each subject: indented, rows of numbers would be much longer."""
+    whole = {"format": FORMAT, "answers": answers, **asdict(report)}
+    if whole["subjects"] is not None:
+        whole["subjects"] = _Lines(whole["subjects"])
+    return f"{_in_lines(whole)}\n"
+
+
+class _Lines(dict[str, Any]):
+    """A part of the JSON with a line for each value."""
+
+
+def _in_lines(values: Mapping[str, Any]) -> str:
+    told = (_in_lines(value) if isinstance(value, _Lines) else json.dumps(value) for value in values.values())
+    lines = (f"{json.dumps(name)}: {text}" for name, text in zip(values, told, strict=True))
+    return "{\n" + ",\n".join(lines) + "\n}"

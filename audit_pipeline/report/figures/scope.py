@@ -65,18 +65,22 @@ class Scope:
         These are `$from_us` and `$to_us` (of windows of ten minutes), `$from_day` and `$to_day`. `$since_us` is the
         --from of the report, or 0.
         """
-        within = span or self.windows.shown
-        return self.tables.ask(
-            sql,
-            from_us=within.from_us - within.from_us % WINDOW_US,
-            to_us=within.to_us,
-            from_day=within.first_day,
-            to_day=within.last_day,
-            since_us=self.wanted.from_us or 0,
-            step_us=self.windows.step_us,
-            coarse_step_us=self.windows.coarse_step_us,
-            **given,
-        )
+        return self.tables.ask(sql, **{**self._limits(span or self.windows.shown), **given})
+
+    def make(self, sql: str) -> None:
+        """Create a view or table with the limits of the span shown."""
+        self.tables.make(sql, **self._limits(self.windows.shown))
+
+    def _limits(self, span: Span) -> dict[str, Any]:
+        return {
+            "from_us": span.from_us - span.from_us % WINDOW_US,
+            "to_us": span.to_us,
+            "from_day": span.first_day,
+            "to_day": span.last_day,
+            "since_us": self.wanted.from_us or 0,
+            "step_us": self.windows.step_us,
+            "coarse_step_us": self.windows.coarse_step_us,
+        }
 
 
 def scope_of(tables: PublishedTables, wanted: Wanted) -> Scope | None:

@@ -3,11 +3,12 @@
 from audit_pipeline.report.figures.cost import Bill, CostLine
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.markup import Child, Markup, named, tag
-from audit_pipeline.report.sections.parts import Column, bar, nothing, paragraph, section, table
+from audit_pipeline.report.sections.parts import Column, Facets, Followed, bar, nothing, paragraph, section, table
 from audit_pipeline.report.words import about, number_of, percent, size, three_digits
 
 _BYTE_HOURS_OF_A_MONTH = 730
 _CAPTIONS = {"principal": "Cost by principal", "client_id": "Cost by client ID", "topic": "Cost by topic"}
+_FOLLOWS = {"principal": ("cluster",), "client_id": ("cluster", "client"), "topic": ("cluster", "topic")}
 _UNATTRIBUTED = {
     "principal": "unattributed: usage without a known principal",
     "client_id": "unattributed: usage without a known client",
@@ -54,13 +55,20 @@ def _bill(bill: Bill, *, several: bool) -> Markup:
         )
         for line in lines
     ]
+    facets = [_facets(line, bill) for line in lines]
+    listing = table(_CAPTIONS[bill.dimension], columns, rows, followed=Followed(_FOLLOWS[bill.dimension], facets))
     if bill.dimension == "topic":
         # The whole amount is that of the bill before.
-        return tag("article", table(_CAPTIONS[bill.dimension], columns, rows))
+        return tag("article", listing)
     whole: Child = nothing("Without prices the table has only quantities: `build --prices FILE` sets prices.")
     if bill.amount is not None and bill.currency is not None:
         whole = paragraph("All together ", tag("strong", f"{bill.amount:,.2f} ", named(bill.currency)), ".")
-    return tag("article", heading, whole, table(_CAPTIONS[bill.dimension], columns, rows))
+    return tag("article", heading, whole, listing)
+
+
+def _facets(line: CostLine, bill: Bill) -> Facets:
+    client = line.name if bill.dimension == "client_id" else None
+    return Facets(bill.cluster_id, client, line.name if bill.dimension == "topic" else None)
 
 
 def _money(amount: float) -> str:

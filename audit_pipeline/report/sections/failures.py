@@ -5,7 +5,19 @@ from collections.abc import Sequence
 from audit_pipeline.report.figures.failures import Failure
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.markup import Markup, named
-from audit_pipeline.report.sections.parts import Cell, Clusters, Column, left_out, nothing, paragraph, section, table
+from audit_pipeline.report.sections.parts import (
+    Cell,
+    Clusters,
+    Column,
+    Facets,
+    Followed,
+    left_out,
+    nothing,
+    paragraph,
+    section,
+    table,
+)
+from audit_pipeline.report.window import WINDOW_US
 from audit_pipeline.report.words import count, moment, number_of
 
 _TITLE = "Failures"
@@ -58,4 +70,8 @@ def _table(title: str, rows: Sequence[Failure], found: Subjects, table_id: str) 
             for row in rows
         ],
         table_id=table_id,
+        followed=Followed(
+            ("cluster", "client", "topic", "time"),
+            [Facets(row.cluster_id, row.client_id, row.topic, row.first_us, row.last_us + WINDOW_US) for row in rows],
+        ),
     )

@@ -149,6 +149,12 @@ class BrowserPage:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def wait(self, condition: str) -> None:
+        """Wait until a JavaScript expression is true. Raises AssertionError after ten seconds."""
+        turns = f"const turn = () => {condition} || performance.now() > end ? done({condition}) : setTimeout(turn, 10);"
+        waited = f"new Promise(done => {{ const end = performance.now() + 10_000; {turns} turn(); }})"
+        assert self.ask(waited), f"{condition} did not become true"
+
     def faults(self) -> list[str]:
         """Errors of scripts, what was written to the console, and requests for anything but the page."""
         self.ask("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
