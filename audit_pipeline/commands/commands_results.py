@@ -9,6 +9,7 @@ from typing import Any, Final
 from audit_pipeline.commands.asked import add_asked, ask, asked_of, show
 from audit_pipeline.commands.commands import OK
 from audit_pipeline.errors import BadUseError
+from audit_pipeline.results.tables import own_principals
 
 _WINDOW_US: Final = 600_000_000
 _DAY_US: Final = 86_400_000_000
@@ -47,7 +48,7 @@ SELECT cluster_id AS cluster, name AS {by},
   sum(if(resource = 'storage', quantity, 0))::BIGINT AS byte_hours,
   sum(if(resource = 'partitions', quantity, 0))::BIGINT AS partition_hours,
   sum(amount ORDER BY amount) AS amount, currency
-FROM cost WHERE dimension = '{dimension}' AND {condition}
+FROM cost WHERE dimension = '{dimension}' AND {condition} AND {is_shown}
 GROUP BY cluster_id, name, currency
 ORDER BY cluster, name IS NULL, amount DESC NULLS LAST, ingress + egress DESC, name
 """
@@ -131,7 +132,11 @@ def show_cost(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int
         client="name" if given.by == "client" else None,
         topic="name" if given.by == "topic" else None,
     )
-    sql = _COST.format(by=given.by, dimension=_COST_BY[given.by], condition=condition)
+    is_shown = "true"
+    if given.by == "principal" and not asked.is_with_own:
+        used = asked.condition(time="window_start", step_us=_WINDOW_US)
+        is_shown = f"NOT coalesce((cluster_id, name) IN ({own_principals(used)}), false)"
+    sql = _COST.format(by=given.by, dimension=_COST_BY[given.by], condition=condition, is_shown=is_shown)
     resources = ("ingress", "egress", "requests", "byte_hours", "partition_hours", "amount", "currency")
     show(ask(given.results, sql, asked), (given.by, *resources, "cluster"), given.output)
     return OK

@@ -3,13 +3,17 @@
 It is bounded: the largest clusters, clients and topics have names, all others are together, and steps get longer.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 from audit_pipeline.report.figures.scope import Scope, within
 from audit_pipeline.results.tables import is_own_client
 
 ROWS_MAX = 12_000
+CHARS_MAX = 20_000
+"""Of all names of clients, and of all names of topics: a name may have 249 characters or more."""
 
 _MOVED = f"""
 CREATE OR REPLACE TEMP TABLE moved AS
@@ -97,27 +101,32 @@ class Moved:
 
 def moved(scope: Scope) -> Moved:
     scope.make(_MOVED)
-    for name in ("cluster_id", "client_id", "topic"):
-        scope.make(_PLACES.format(name=name))
-    found = _folded(scope, FOLDS[0])
+    names = {}
+    for column, kind in (("cluster_id", "clusters"), ("client_id", "clients"), ("topic", "topics")):
+        scope.make(_PLACES.format(name=column))
+        names[kind] = [row[column] for row in scope.ask(f"SELECT {column} FROM places_of_{column} ORDER BY place")]
+    found = _folded(scope, FOLDS[0], names)
     for fold in FOLDS[1:]:
         if len(found.rows) <= ROWS_MAX:
             break
-        found = _folded(scope, fold)
+        found = _folded(scope, fold, names)
     return found
 
 
-def _folded(scope: Scope, fold: Fold) -> Moved:
+def _folded(scope: Scope, fold: Fold, names: Mapping[str, Sequence[str]]) -> Moved:
     shown, coarse_us = scope.windows.shown, scope.windows.coarse_step_us
     # One step more than the length needs: the first one may begin before the time shown.
     step_us = coarse_us * -(-shown.length_us // (coarse_us * (fold.steps - 1)))
     begin_us = shown.from_us - shown.from_us % step_us
     most = {"clusters": fold.clusters, "clients": fold.clients, "topics": fold.topics}
-    sql = f"{_FOLDED} ORDER BY ALL LIMIT {ROWS_MAX + 1}"
-    rows = scope.ask(sql, None, begin_us=begin_us, step_us=step_us, **most)
-    names, folded = {}, {}
-    for column, kind in (("cluster_id", "clusters"), ("client_id", "clients"), ("topic", "topics")):
-        known = [row[column] for row in scope.ask(f"SELECT {column} FROM places_of_{column} ORDER BY place")]
-        names[kind], folded[kind] = tuple(known[: most[kind]]), max(0, len(known) - most[kind])
+    known = {kind: _first(each, most[kind]) for kind, each in names.items()}
+    given = {"begin_us": begin_us, "step_us": step_us, **{kind: len(each) for kind, each in known.items()}}
+    rows = scope.ask(f"{_FOLDED} ORDER BY ALL LIMIT {ROWS_MAX + 1}", None, **given)
+    folded = {kind: len(each) - len(known[kind]) for kind, each in names.items()}
     steps = -(-(shown.to_us - begin_us) // step_us)
-    return Moved(begin_us, step_us, steps, **names, folded=folded, rows=tuple(Row(**row) for row in rows))
+    return Moved(begin_us, step_us, steps, **known, folded=folded, rows=tuple(Row(**row) for row in rows))
+
+
+def _first(names: Sequence[str], most: int) -> tuple[str, ...]:
+    lengths = accumulate(map(len, names[:most]))
+    return tuple(name for name, length in zip(names, lengths, strict=False) if length <= CHARS_MAX)

@@ -1,5 +1,7 @@
 """The cost by principal or client, and by topic. Pure."""
 
+from collections.abc import Sequence
+
 from audit_pipeline.report.figures.cost import Bill, CostLine
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.markup import Child, Markup, named, tag
@@ -8,6 +10,7 @@ from audit_pipeline.report.words import about, number_of, percent, size, three_d
 
 _BYTE_HOURS_OF_A_MONTH = 730
 _CAPTIONS = {"principal": "Cost by principal", "client_id": "Cost by client ID", "topic": "Cost by topic"}
+_NAMES = {"principal": "principal", "client_id": "client ID", "topic": "topic"}
 _FOLLOWS = {"principal": ("cluster",), "client_id": ("cluster", "client"), "topic": ("cluster", "topic")}
 _UNATTRIBUTED = {
     "principal": "unattributed: usage without a known principal",
@@ -31,7 +34,27 @@ def cost_section(found: Subjects) -> Markup:
 
 def _bill(bill: Bill, *, several: bool) -> Markup:
     heading = tag("h3", "Cluster ", named(bill.cluster_id)) if several else None
-    lines = [*bill.lines, *filter(None, (bill.others, bill.unattributed))]
+    listing = _table(
+        _CAPTIONS[bill.dimension], [*bill.lines, *filter(None, (bill.others, bill.own, bill.unattributed))], bill
+    )
+    own = None
+    if bill.own is not None:
+        told = tag("summary", f"Sluicegate's own: {number_of(bill.own.names, _NAMES[bill.dimension])}")
+        own = tag("details", told, _table("Sluicegate's own, the most expensive first", bill.own_lines, bill))
+    if bill.dimension == "topic":
+        # The whole amount is that of the bill before.
+        return _article(bill, listing)
+    whole: Child = nothing("Without prices the table has only quantities: `build --prices FILE` sets prices.")
+    if bill.amount is not None and bill.currency is not None:
+        whole = paragraph("All together ", tag("strong", f"{bill.amount:,.2f} ", named(bill.currency)), ".")
+    return _article(bill, heading, whole, listing, own)
+
+
+def _article(bill: Bill, *inside: Child) -> Markup:
+    return tag("article", inside, data_follows="cluster", data_cluster=bill.cluster_id)
+
+
+def _table(caption: str, lines: Sequence[CostLine], bill: Bill) -> Markup:
     largest = max([line.share or 0.0 for line in lines]) or 1.0
     columns = (
         Column("who"),
@@ -55,15 +78,8 @@ def _bill(bill: Bill, *, several: bool) -> Markup:
         )
         for line in lines
     ]
-    facets = [_facets(line, bill) for line in lines]
-    listing = table(_CAPTIONS[bill.dimension], columns, rows, followed=Followed(_FOLLOWS[bill.dimension], facets))
-    if bill.dimension == "topic":
-        # The whole amount is that of the bill before.
-        return tag("article", listing)
-    whole: Child = nothing("Without prices the table has only quantities: `build --prices FILE` sets prices.")
-    if bill.amount is not None and bill.currency is not None:
-        whole = paragraph("All together ", tag("strong", f"{bill.amount:,.2f} ", named(bill.currency)), ".")
-    return tag("article", heading, whole, listing)
+    followed = Followed(_FOLLOWS[bill.dimension], [_facets(line, bill) for line in lines])
+    return table(caption, columns, rows, followed=followed)
 
 
 def _facets(line: CostLine, bill: Bill) -> Facets:
@@ -79,6 +95,8 @@ def _money(amount: float) -> str:
 def _who(line: CostLine, bill: Bill) -> Child:
     if line is bill.unattributed:
         return tag("em", _UNATTRIBUTED[bill.dimension])
+    if line is bill.own:
+        return tag("em", f"Sluicegate's own, {number_of(line.names, _NAMES[bill.dimension])}")
     if line.name is None:
         return tag("em", f"{number_of(line.names, 'other')} together")
     return named(line.name)

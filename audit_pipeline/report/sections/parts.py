@@ -84,14 +84,18 @@ def table(
     *,
     table_id: str | None = None,
     followed: Followed | None = None,
+    is_tall: bool = False,
 ) -> Markup:
-    """Return a table; with an ID it can be sorted, by mouse and keyboard.
+    """Return a table; with an ID it can be sorted, by mouse and keyboard. A tall one scrolls in its own box.
 
     On a phone each row is a block, and each cell has its heading.
     """
     made = _table(caption, columns, rows, is_sorted=table_id is not None, facets=followed.rows if followed else ())
+    box: dict[str, str] = {"class_": "scroll"}
+    if is_tall:
+        box = {"class_": "scroll tall", "tabindex": "0", "role": "region", "aria_label": "Table"}
     follows = " ".join(followed.names) if followed else None
-    return tag("div", tag("table", made, id=table_id, class_="rows", data_follows=follows), class_="scroll")
+    return tag("div", tag("table", made, id=table_id, class_="rows", data_follows=follows), **box)
 
 
 def table_filter(label: str, table_id: str, rows: int, *more: Markup, of_rows: bool = False) -> Markup:

@@ -22,6 +22,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> str:
         for row in rows["usage"][:2]
         for client, errors in (("sluicegate-operator", 0), (None, 7))
     ]
+    own = {"event_date": DAY, "window_start": WINDOW, "cluster_id": "demo", "principal": "User:operator"}
+    rows["usage"].append({**own, "client_id": "sluicegate-operator", "api": "Metadata"})
     rows["failures"] = [
         {"event_date": DAY, "window_start": WINDOW, "cluster_id": "demo", "client_id": "shop", **failure}
         for failure in (
@@ -33,7 +35,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> str:
         {"event_date": DAY, "cluster_id": "demo", "dimension": dimension, "name": name, "resource": "ingress"}
         | {"quantity": 2**30, "amount": 0.5, "currency": "EUR"}
         for dimension, name in (
-            ("principal", "User:ANONYMOUS"), ("client_id", "shop"), ("client_id", None), ("topic", "orders")
+            ("principal", "User:ANONYMOUS"), ("principal", "User:operator"),
+            ("client_id", "shop"), ("client_id", None), ("topic", "orders")
         )
     ]  # fmt: skip
     folder = tmp_path_factory.mktemp("results")
@@ -95,6 +98,13 @@ def test_cost_of_what_was_chosen(
         (name, 2**30, 0.5, "EUR") for name in names
     ]
     assert shown(results, capsys, "cost", "--by", by, "--to", "2026-11-21") == []
+
+
+def test_the_cost_of_principals_of_own_clients_is_shown_when_asked_for(
+    results: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = shown(results, capsys, "cost", "--by", "principal", "--own")
+    assert [row["principal"] for row in rows] == ["User:ANONYMOUS", "User:operator"]
 
 
 def test_a_filter_that_does_not_fit_and_a_folder_without_results_are_told(

@@ -22,7 +22,7 @@ from audit_pipeline.report.window import Wanted
 from audit_pipeline.report.words import moment
 from audit_pipeline.results.buckets import BUCKET_US
 from audit_pipeline.spool.targets import FolderTarget
-from tests.support.audit.published_results import HOSTILE, MIRROR, SHOP, minutes_of_a_demo, publish_rows
+from tests.support.audit.published_results import HOSTILE, MIRROR, SHOP, Rows, minutes_of_a_demo, publish_rows
 
 BEFORE = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
@@ -316,3 +316,58 @@ def test_the_answer_says_who_changed_what_last(report: Report) -> None:
         "The newest one, at 2026-11-22 15:04 UTC: User:platform from 10.4.0.5 asked to set retention.ms of topic "
         f"orders of cluster {SHOP} (cancelled)."
     ) in text
+
+
+def with_own_clients(rows: Rows) -> Rows:
+    """Add the operator with its own principal, and a broker with the principal of everybody: failures, use, cost."""
+    day = rows["coverage"][0]["event_date"]
+    who = {"event_date": day, "cluster_id": "demo", "window_start": rows["coverage"][0]["window_start"]}
+    operator = {**who, "principal": "User:operator", "client_id": "sluicegate-operator", "api": "CreateTopics"}
+    broker = {**who, "principal": "User:ANONYMOUS", "client_id": "sluicegate-broker", "api": "Metadata"}
+    rows["usage"] += [{**operator, "requests": 5}, {**broker, "requests": 7}]
+    shop = {**who, "principal": "User:ANONYMOUS", "client_id": "shop", "api": "Produce"}
+    nameless = {**operator, "client_id": None, "failures": 3, "error": "TIMED_OUT"}
+    rows["failures"] = [
+        nameless,
+        {**operator, "error": "TOPIC_ALREADY_EXISTS", "failures": 40},
+        {**broker, "error": "MEMBER_ID_REQUIRED", "is_expected": True, "failures": 8},
+        {**shop, "error": "MESSAGE_TOO_LARGE", "failures": 2},
+    ]
+    cost = {"event_date": day, "cluster_id": "demo", "resource": "requests", "currency": "EUR"}
+    names = {"principal": ("User:ANONYMOUS", "User:operator"), "client_id": ("shop", "sluicegate-operator")}
+    rows["cost"] = [
+        {**cost, "dimension": dimension, "name": name, "quantity": 10, "amount": 1.0}
+        for dimension, both in names.items()
+        for name in both
+    ]
+    return rows
+
+
+def test_own_clients_are_folded_away_in_failures_and_in_cost(tmp_path: Path) -> None:
+    publish_rows(tmp_path, with_own_clients(minutes_of_a_demo()))
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), Wanted())
+    assert report.subjects is not None
+    broke = report.subjects.failures
+    assert ([row.error for row in broke.broken], broke.broken_total) == (["MESSAGE_TOO_LARGE"], 2)
+    assert (broke.expected, broke.expected_total) == ((), 0)
+    own = ["TOPIC_ALREADY_EXISTS", "MEMBER_ID_REQUIRED", "TIMED_OUT"]
+    assert ([row.error for row in broke.own], broke.own_total, broke.own_rows) == (own, 51, 3)
+    (bill,) = report.subjects.cost.bills
+    assert (bill.dimension, [line.name for line in bill.lines]) == ("client_id", ["shop"])
+    assert bill.own is not None
+    assert (bill.own.names, bill.own.amount, bill.own.share) == (1, 1.0, 0.5)
+    made = page(report, answers_of(report))
+    assert "<details><summary>Sluicegate&#x27;s own clients: 51 errors</summary>" in made
+    assert "<details><summary>Sluicegate&#x27;s own: 1 client ID</summary>" in made
+    assert said(report, 4).startswith("2 failures, most of them MESSAGE_TOO_LARGE")
+
+
+def test_principals_that_only_own_clients_have_are_folded_away(tmp_path: Path) -> None:
+    rows = with_own_clients(minutes_of_a_demo())
+    rows["cost"].append({**rows["cost"][0], "name": "User:billing"})
+    publish_rows(tmp_path, rows)
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), Wanted())
+    assert report.subjects is not None
+    (bill,) = (bill for bill in report.subjects.cost.bills if bill.dimension == "principal")
+    assert [line.name for line in bill.lines] == ["User:ANONYMOUS", "User:billing"]
+    assert [line.name for line in bill.own_lines] == ["User:operator"]

@@ -59,6 +59,14 @@ def test_the_last_fold_never_has_more_rows_than_allowed() -> None:
     assert (clusters + 1) * (clients + 1) * (topics + 1) * steps <= ROWS_MAX
 
 
+def test_long_names_leave_room_for_fewer_of_them(tmp_path: Path) -> None:
+    rows = minutes_of_a_demo()
+    rows["usage"] += [{**row, "client_id": f"{number:03}{'x' * 246}"} for row in rows["usage"] for number in range(150)]
+    publish_rows(tmp_path, rows)
+    moved = subjects(tmp_path).moved
+    assert (len(moved.clients), moved.folded["clients"]) == (80, 71)
+
+
 def test_the_data_of_the_page_is_bounded(crowd: Subjects) -> None:
     text = moved_data(crowd)
     assert text is not None
