@@ -21,6 +21,7 @@ from audit_pipeline.commands import (
     commands_report,
     commands_results,
     commands_storms,
+    commands_tail,
     commands_topic,
 )
 from audit_pipeline.contract import contract
@@ -87,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
     _add_query(found)
     _add_publish(found)
     commands_report.add_report(found)
-    _add_tail(found)
+    commands_tail.add_tail(found)
     commands_build.add_build(found)
     commands_results.add_results(found)
     commands_changes.add_changes(found)
@@ -150,22 +151,6 @@ def _add_query(found: Any) -> None:
     )
     query.add_argument("--json", action="store_true", help="same as --output json")
     query.set_defaults(run=commands.query)
-
-
-def _add_tail(found: Any) -> None:
-    tail = found.add_parser("tail", help="show events as a broker writes them")
-    tail.add_argument("spools", type=Path, nargs="+", help="the folder to which a broker writes its spools")
-    tail.add_argument(
-        "--table",
-        action="append",
-        choices=sorted(contract().tables),
-        default=[],
-        help="show only this table; may be repeated",
-    )
-    tail.add_argument("--from-start", action="store_true", help="also show the events that are already in the spools")
-    tail.add_argument("--once", action="store_true", help="stop after showing the existing events")
-    tail.add_argument("--json", action="store_true", help="print a line of JSON for each event")
-    tail.set_defaults(run=commands.tail)
 
 
 def _add_publish(found: Any) -> None:

@@ -11,7 +11,7 @@ from audit_pipeline.commands.commands import CELL_CHARS_MAX, print_csv, print_ta
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.results.tables import OWN_CLIENTS, is_own_client
 
-_PLACE: Final = "a name, or its beginning and a star, such as orders-*"
+PLACE: Final = "a name, or its beginning and a star, such as orders-*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ def add_asked(parser: argparse.ArgumentParser, *names: str) -> None:
     parser.add_argument("--results", required=True, help="as for `build`: a folder or URI with published results")
     add_window(parser)
     if "client" in names:
-        parser.add_argument("--client", help=f"client ID: {_PLACE}")
+        parser.add_argument("--client", help=f"client ID: {PLACE}")
         parser.add_argument(
             "--own", action="store_true", help=f"also show Sluicegate's own clients, whose IDs begin with {OWN_CLIENTS}"
         )
     if "topic" in names:
-        parser.add_argument("--topic", help=f"topic: {_PLACE}")
+        parser.add_argument("--topic", help=f"topic: {PLACE}")
     parser.add_argument(
         "-o",
         "--output",
@@ -95,7 +95,7 @@ def add_window(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", dest="asked_to", type=_to, help="UTC day, which is included, or time, which is excluded"
     )
-    parser.add_argument("--cluster", help=f"cluster ID: {_PLACE}")
+    parser.add_argument("--cluster", help=f"cluster ID: {PLACE}")
 
 
 def window_of(given: argparse.Namespace) -> tuple[int | None, int | None]:
