@@ -32,6 +32,15 @@ def add_report(found: Any) -> None:
         help=f"number of days (UTC) to show, up to --to or the latest; default: {_DAYS}",
     )
     add_window(report)
+    report.add_argument(
+        "--cluster-name",
+        type=_cluster_name,
+        action="append",
+        default=[],
+        metavar="ID=NAME",
+        help="show this name, such as namespace/name, instead of a cluster ID; may be repeated. An AuditPipeline "
+        "gives the names that it knows",
+    )
     report.set_defaults(run=write)
 
 
@@ -45,7 +54,7 @@ def write(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     from_us, to_us = window_of(given)
     if from_us is not None and given.days is not None:
         raise BadUseError("--days and --from both set the beginning of the report: give one of them")
-    wanted = Wanted(given.days or _DAYS, from_us, to_us, given.cluster)
+    wanted = Wanted(given.days or _DAYS, from_us, to_us, given.cluster, dict(given.cluster_name))
     results = open_target(given.results)
     answers = put_report(results, wanted) if given.publish else write_report(results, given.out, wanted)
     for answer in answers:
@@ -55,6 +64,13 @@ def write(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
         return OK
     print(f"{given.out}, and its numbers in {given.out.with_suffix('.json')}")
     return OK
+
+
+def _cluster_name(text: str) -> tuple[str, str]:
+    cluster_id, _, name = text.partition("=")
+    if not cluster_id or not name:
+        raise argparse.ArgumentTypeError(f"{text} is not a cluster ID and a name, such as ID=retail/shop")
+    return cluster_id, name
 
 
 def _days(text: str) -> int:

@@ -3,8 +3,8 @@
 Times are microseconds since 1970 (UTC), stretches are half-open.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
 from audit_pipeline.errors import BadUseError
@@ -64,18 +64,21 @@ class Span:
 class Wanted:
     """What a report shows: the last `days` days, or the time from `from_us` to just before `to_us`, and which clusters.
 
-    `days` has no effect with `from_us`. `cluster` is an ID, or its beginning and a star. None is no limit.
+    `days` has no effect with `from_us`. `cluster` is an ID or a name, or its beginning and a star. None is no limit.
+    `cluster_names` are by ID; the page shows them instead.
     """
 
     days: int = 7
     from_us: int | None = None
     to_us: int | None = None
     cluster: str | None = None
+    cluster_names: Mapping[str, str] = field(default_factory=dict)
 
     def has_cluster(self, cluster_id: str) -> bool:
+        names = (cluster_id, self.cluster_names.get(cluster_id, cluster_id))
         if self.cluster is None or not self.cluster.endswith("*"):
-            return self.cluster in (None, cluster_id)
-        return cluster_id.startswith(self.cluster[:-1])
+            return self.cluster in (None, *names)
+        return any(name.startswith(self.cluster[:-1]) for name in names)
 
 
 @dataclass(frozen=True, slots=True)

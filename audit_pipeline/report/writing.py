@@ -11,6 +11,7 @@ from audit_pipeline.report.answers.answer import Answer
 from audit_pipeline.report.answers.opening import answers_of
 from audit_pipeline.report.asking import PublishedTables
 from audit_pipeline.report.figures.report import as_json, report_of
+from audit_pipeline.report.naming import with_cluster_names
 from audit_pipeline.report.page import page
 from audit_pipeline.report.window import Wanted
 from audit_pipeline.spool.targets import DRAFT_PREFIX, Target
@@ -29,8 +30,9 @@ class Rendered(NamedTuple):
 def rendered(results: Target, wanted: Wanted = EVERYTHING) -> Rendered:
     """Render what is wanted. Raises BadUseError if the results do not have it, OSError if the store fails."""
     report = report_of(PublishedTables(results), wanted)
-    answers = answers_of(report)
-    return Rendered(page(report, answers), as_json(report, [answer.as_json() for answer in answers]), answers)
+    shown = with_cluster_names(report, wanted.cluster_names)
+    answers = answers_of(shown)
+    return Rendered(page(shown, answers), as_json(report, [answer.as_json() for answer in answers]), answers)
 
 
 def write_report(results: Target, out: Path, wanted: Wanted = EVERYTHING) -> Iterable[Answer]:

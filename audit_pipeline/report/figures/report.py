@@ -50,11 +50,15 @@ class Subjects:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`results` is the version of the results. `subjects` is None if the audit log has no event."""
+    """`results` is the version of the results. `subjects` is None if the audit log has no event.
+
+    `cluster_names` are by ID, as they were given; subjects have IDs.
+    """
 
     results: str
     built_us: int
     days: int
+    cluster_names: Mapping[str, str]
     subjects: Subjects | None
 
 
@@ -62,7 +66,7 @@ def report_of(tables: PublishedTables, wanted: Wanted) -> Report:
     """Return the report. Raises BadUseError for a cluster or time without events, OSError if the store fails."""
     scope = scope_of(tables, wanted)
     subjects = None if scope is None else _subjects(scope)
-    return Report(tables.manifest.version, tables.manifest.built_us, wanted.days, subjects)
+    return Report(tables.manifest.version, tables.manifest.built_us, wanted.days, wanted.cluster_names, subjects)
 
 
 def _subjects(scope: Scope) -> Subjects:

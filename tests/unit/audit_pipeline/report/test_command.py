@@ -39,6 +39,7 @@ def test_both_can_be_put_beside_the_results(tmp_path: Path) -> None:
     [
         ((), "no results are published yet: run `build`"),
         (("--days", "0"), "--days"),
+        (("--cluster-name", "shop"), "shop is not a cluster ID and a name, such as"),
         (("--days", "x"), "x is not a whole number of at least 1 and at most 366"),
         (("--days", "2", "--from", "2026-11-22"), "--days and --from both set the beginning of the report: give one"),
         (("--from", "2026-11-22", "--to", "2026-11-21"), "--from is not before --to"),
@@ -118,6 +119,24 @@ def test_the_page_is_about_the_time_and_the_cluster_that_were_asked_for(told: Pa
     assert found["storms"]["total"] == 0
     assert MIRROR not in out.read_text()
     assert "2026-11-20 09:00 to 2026-11-20 11:00 UTC" in out.read_text()
+
+
+def test_clusters_are_shown_by_their_names(told: Path, tmp_path: Path) -> None:
+    place = ("--results", str(told), "--out", str(tmp_path / "page.html"))
+    assert run(*place, "--cluster-name", f"{SHOP}=retail/shop", "--cluster-name", f"{MIRROR}=eu/shop") == 0
+    text = (tmp_path / "page.html").read_text()
+    assert 'broker 1 of cluster <bdi class="name">retail/shop</bdi>' in text
+    assert 'data-cluster="eu/shop"' in text
+    assert SHOP not in text
+    read = json.loads((tmp_path / "page.json").read_text())
+    assert read["cluster_names"] == {SHOP: "retail/shop", MIRROR: "eu/shop"}
+    assert [each["cluster_id"] for each in read["subjects"]["clusters"]] == [SHOP, MIRROR]
+
+
+def test_clusters_with_one_name_are_told_apart_by_their_ids(told: Path, tmp_path: Path) -> None:
+    names = ("--cluster-name", f"{SHOP}=a/shop", "--cluster-name", f"{MIRROR}=a/shop", "--cluster", "a/*")
+    assert run("--results", str(told), "--out", str(tmp_path / "page.html"), *names) == 0
+    assert f"a/shop ({SHOP})" in (tmp_path / "page.html").read_text()
 
 
 def test_files_set_aside_without_a_known_cluster_may_be_of_any(told: Path, tmp_path: Path) -> None:
