@@ -7,8 +7,8 @@ const usage = (() => {
   const SIZES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
   const ROW = 9, LAYERS = 8, CLIENTS = 15, TOPICS = 10, PAIRS = 20, LEVELS = 6, TIMES = 4;
   const WIDTH = 1000, HEIGHT = 180, ABOVE = 10;
-  const parts = ["usage-stack", "usage-heat", "usage-list", "usage-more"].map((id) => document.getElementById(id));
-  const [stack, heat, list, more] = parts;
+  const parts = ["usage-stack", "usage-heat", "usage-list", "usage-more", "usage-heat-title"].map((id) => document.getElementById(id));
+  const [stack, heat, list, more, heatTitle] = parts;
   const original = parts.map((part) => (part ? [...part.childNodes] : []));
   let isOriginal = true;
 
@@ -141,7 +141,7 @@ const usage = (() => {
       return make("td", { class: `heat-${level(value(cell))}`, title: told }, show(value(cell)));
     };
     const head = (names, place, scope) => make("th", { scope }, named(nameOf(names, place), place === undefined));
-    heat.caption.textContent = heat.caption.textContent.replace(/^\w+/, measure[0].toUpperCase() + measure.slice(1));
+    heatTitle.textContent = heatTitle.textContent.replace(/^\w+/, measure[0].toUpperCase() + measure.slice(1));
     heat.tHead.rows[0].replaceChildren(make("td"), ...topics.map((topic) => head(data.topics, topic, "col")));
     heat.tBodies[0].replaceChildren(...clients.map((client, y) => make("tr", {}, head(data.clients, client, "row"),
       ...topics.map((topic, x) => drawn(cells.get(y * topics.length + x),

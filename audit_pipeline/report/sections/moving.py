@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from audit_pipeline.report.figures.moved import Moved
-from audit_pipeline.report.markup import Child, Markup, named, tag
+from audit_pipeline.report.markup import Child, Markup, named, tag, together
 from audit_pipeline.report.plots.stack import Layer, Steps, stack_plot
 from audit_pipeline.report.plots.ticks import linear
 from audit_pipeline.report.window import Span
@@ -61,17 +61,18 @@ def heat_map(moved: Moved) -> Markup:
         )
         for client, (name, shown) in enumerate(sides)
     ]
-    caption = f"Bytes by client and topic. Each stronger colour is up to {TIMES} times as much."
+    title = f"Bytes by client and topic. Each stronger colour is up to {TIMES} times as much."
     made = tag(
         "table",
-        tag("caption", caption),
         tag("thead", tag("tr", tag("td"), [tag("th", shown, scope="col") for _, shown in heads])),
         tag("tbody", rows),
         class_="heat",
         id="usage-heat",
+        aria_labelledby="usage-heat-title",
         data_follows="cluster client topic time",
     )
-    return tag("div", made, class_="scroll wide", tabindex="0", role="region", aria_label="Heat map")
+    scrolled = tag("div", made, class_="scroll wide", tabindex="0", role="region", aria_label="Heat map")
+    return together(tag("p", title, id="usage-heat-title", class_="unit"), scrolled)
 
 
 def _heads(names: Sequence[str], has_others: bool) -> list[tuple[str, Child]]:
