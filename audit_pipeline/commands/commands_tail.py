@@ -13,6 +13,7 @@ from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.ingest.selection import Selection
 from audit_pipeline.ingest.tail import SpoolTail, as_json, as_line, follow
+from audit_pipeline.patterns import fits
 from audit_pipeline.results.settings import APIS
 from audit_pipeline.results.tables import OWN_CLIENTS
 from audit_pipeline.spool.spool import OtherVersionError
@@ -46,8 +47,7 @@ def add_tail(found: Any) -> None:
 
 
 def _api(text: str) -> str:
-    begun = text.removesuffix("*")
-    if text not in APIS and not (text.endswith("*") and any(api.startswith(begun) for api in APIS)):
+    if not any(fits(text, api) for api in APIS):
         raise argparse.ArgumentTypeError(f"{text} is not Kafka's name of an API such as Produce, nor a beginning and *")
     return text
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from audit_pipeline.patterns import fits
 from audit_pipeline.results.tables import OWN_CLIENTS
 from audit_pipeline.spool.events import Event
 
@@ -29,7 +30,7 @@ class Selection:
         if is_own and not self.is_with_own and self.client is None:
             return False
         api = event.get("api") or api_names.get(event.get("api_key", -1))
-        return _fits(self.client, client) and _fits(self.topic, _topic(event)) and _fits(self.api, api)
+        return fits(self.client, client) and fits(self.topic, _topic(event)) and fits(self.api, api)
 
 
 def _topic(event: Event) -> str | None:
@@ -38,9 +39,3 @@ def _topic(event: Event) -> str | None:
     if topic is None and event.get("resource_type") == "topic":
         topic = event["resource_name"]
     return topic
-
-
-def _fits(wanted: str | None, name: str | None) -> bool:
-    if wanted is None or name is None:
-        return wanted is None
-    return name.startswith(wanted[:-1]) if wanted.endswith("*") else name == wanted

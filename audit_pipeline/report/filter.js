@@ -128,14 +128,40 @@
     if (query) document.getElementById(anchor)?.scrollIntoView();
   };
 
+  const change = () => { apply(); write(parts()[0]); };
+  // Dragging the mouse across a plot over time selects its time.
+  let begun = null;
+  const timeAt = (plot, x) => {
+    const figure = plot.parentElement, field = plot.querySelector(".field").getBoundingClientRect();
+    const [begin, end] = figure.zoomed ?? [0, 1];
+    const share = begin + Math.min(1, Math.max(0, (x - field.left) / field.width)) * (end - begin);
+    return +figure.dataset.since + share * (figure.dataset.until - figure.dataset.since);
+  };
+  const select = (times) => {
+    const [since, until] = [Math.floor(Math.min(...times) / 60) * 60, Math.ceil(Math.max(...times) / 60) * 60];
+    form.elements.from.value = usage.moment(since).replace(" ", "T");
+    form.elements.to.value = usage.moment(until).replace(" ", "T");
+    change();
+  };
+
   if (form) {
     form.hidden = false;
     for (const known of form.querySelectorAll("datalist")) {
       known.append(...(usage.names[known.id] ?? []).map((value) => make("option", { value })));
     }
     form.addEventListener("submit", (event) => event.preventDefault());
-    form.addEventListener("change", () => { apply(); write(parts()[0]); });
-    form.addEventListener("reset", () => setTimeout(() => { apply(); write(parts()[0]); }));
+    form.addEventListener("change", change);
+    form.addEventListener("reset", () => setTimeout(change));
+    document.addEventListener("pointerdown", (event) => {
+      const plot = event.pointerType === "mouse" ? event.target.closest("figure[data-since] .plot") : null;
+      begun = plot && { plot, x: event.clientX };
+    });
+    document.addEventListener("pointerup", (event) => {
+      if (begun && Math.abs(event.clientX - begun.x) > 8) {
+        select([begun.x, event.clientX].map((x) => timeAt(begun.plot, x)));
+      }
+      begun = null;
+    });
     // A link to a section keeps the filter; an address with a filter brings its own.
     addEventListener("hashchange", () => { if (parts()[1]) read(); else write(parts()[0]); });
     read();

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
 from audit_pipeline.errors import BadUseError
+from audit_pipeline.patterns import fits
 
 SECOND_US = 1_000_000
 MINUTE_US = 60 * SECOND_US
@@ -75,10 +76,7 @@ class Wanted:
     cluster_names: Mapping[str, str] = field(default_factory=dict)
 
     def has_cluster(self, cluster_id: str) -> bool:
-        names = (cluster_id, self.cluster_names.get(cluster_id, cluster_id))
-        if self.cluster is None or not self.cluster.endswith("*"):
-            return self.cluster in (None, *names)
-        return any(name.startswith(self.cluster[:-1]) for name in names)
+        return fits(self.cluster, cluster_id) or fits(self.cluster, self.cluster_names.get(cluster_id))
 
 
 @dataclass(frozen=True, slots=True)

@@ -311,6 +311,18 @@ def test_a_filter_that_leaves_nothing_says_so(browser: Browser, folder: Path, fi
     assert page.faults() == []
 
 
+def test_dragging_across_a_plot_selects_its_time(browser: Browser, folder: Path) -> None:
+    page = BrowserPage(browser, folder / "story.html", 1280, "light")
+    page.drag("#latency .field", 0.5, 0.75)
+    told = page.ask(TOLD)
+    assert told.startswith("Filtered by time from 2026-11-19 ")
+    assert " to 2026-11-21 " in told
+    begin, _, width, _ = page.ask("document.querySelector('#traffic .field > svg').getAttribute('viewBox')").split()
+    assert (float(begin), float(width)) == pytest.approx((500, 250), abs=10)
+    assert page.ask("location.hash").startswith("#from=2026-11-19T")
+    assert page.faults() == []
+
+
 def test_the_colour_scheme_can_be_switched(browser: Browser, folder: Path) -> None:
     page = BrowserPage(browser, folder / "demo.html", 390, "light")
     colour = "getComputedStyle(document.body).backgroundColor"

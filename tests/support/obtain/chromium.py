@@ -185,6 +185,16 @@ class BrowserPage:
         )
         self._call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
 
+    def drag(self, selector: str, begin: float, end: float) -> None:
+        """Drag the mouse from one share of the element's width to another, in the middle of its height."""
+        self.point(selector, begin)
+        for kind, share in (("mousePressed", begin), ("mouseReleased", end)):
+            x, y = self.ask(
+                f"(() => {{ const r = document.querySelector({json.dumps(selector)}).getBoundingClientRect();"
+                f" return [r.x + r.width * {share}, r.y + r.height / 2]; }})()"
+            )
+            self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
     def press(self, key: str) -> None:
         text, number = _KEYS[key]
         typed = {"text": text} if text else {}
