@@ -102,7 +102,7 @@
     for (const each of document.querySelectorAll("[data-follows]")) {
       const follows = each.dataset.follows.split(" ");
       if (each.matches("figure")) zoom(each, filter);
-      else if (!each.id.startsWith("usage-")) {
+      else if (!usage.isDrawn || !each.id.startsWith("usage-")) {
         const parts = each.tBodies ? [...each.tBodies[0].rows] : [each];
         for (const part of parts) part.toggleAttribute("data-out", filter.isActive && !isIn(part.dataset, follows, filter));
         each.closest(".scroll")?.toggleAttribute("data-out", parts.length > 0 && parts.every((part) => part.hasAttribute("data-out")));
@@ -123,6 +123,9 @@
   };
   const read = () => {
     const [anchor, query] = parts(), wanted = new URLSearchParams(query);
+    const cluster = form.elements.cluster, named = wanted.get("cluster");
+    // A cluster that the page does not have leaves nothing, instead of everything.
+    if (cluster && named && ![...cluster.options].some((each) => each.value === named)) cluster.append(new Option(named));
     for (const name of NAMES) if (form.elements[name]) form.elements[name].value = wanted.get(name) ?? "";
     apply();
     if (query) document.getElementById(anchor)?.scrollIntoView();

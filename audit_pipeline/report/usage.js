@@ -65,7 +65,7 @@ const usage = (() => {
     return { most: step * steps * factor, ticks, unit };
   };
 
-  const drawStack = (rows, measure) => {
+  const drawStack = (rows, measure, filter) => {
     const [value, show] = measures[measure];
     const top = ranked(rows, "client", data.clients, value, LAYERS);
     const bounds = [...Array(data.steps).keys()].map((step) =>
@@ -115,7 +115,9 @@ const usage = (() => {
     }));
     const table = stack.querySelector("table.numbers");
     table.tHead.rows[0].replaceChildren(...["from (UTC)", ...names].map((name) => make("th", { scope: "col" }, name)));
-    table.tBodies[0].replaceChildren(...bounds.map(([since, until], step) => {
+    const seen = bounds.map((each, step) => [...each, step]).filter(([since, until]) => since < filter.until && until > filter.since);
+    stack.querySelector("summary").textContent = `The ${seen.length} points as numbers`;
+    table.tBodies[0].replaceChildren(...seen.map(([since, until, step]) => {
       const place = ((since + until) / 2 - data.from) / (data.to - data.from);
       const cells = [moment(since), ...layers.map((layer) => show(layer[step]))];
       return make("tr", { "data-place": place.toFixed(4) }, ...cells.map((cell) => make("td", {}, cell)));
@@ -193,9 +195,9 @@ const usage = (() => {
     // What is drawn again must not change the original.
     parts.forEach((part, number) => part?.replaceChildren(...original[number].map((node) => node.cloneNode(true))));
     const rows = rowsOf(filter);
-    drawStack(rows, measure);
+    drawStack(rows, measure, filter);
     drawHeat(rows, measure);
     return drawList(rows);
   };
-  return { show, moment, names: data ?? {}, step: data?.step ?? 0, folded: data?.folded ?? {} };
+  return { show, moment, names: data ?? {}, isDrawn: Boolean(data && stack), step: data?.step ?? 0, folded: data?.folded ?? {} };
 })();

@@ -273,11 +273,15 @@ def test_an_address_brings_its_filter_and_the_filtered_page_can_be_read(
 ) -> None:
     page = BrowserPage(browser, folder / "story.html", 1280, scheme)
     page.ask("document.documentElement.style.scrollBehavior = 'auto'")
+    page.ask("location.hash = '#cluster=elsewhere'")
+    page.wait(f"{TOLD}.startsWith('Filtered by cluster elsewhere. 0 pairs')")
     page.ask("location.hash = '#storms&topic=or*&from=2026-11-22T12:00&to=2026-11-22&measure=records'")
     page.wait(f"{TOLD}.startsWith('Filtered by topic or*, time from 2026-11-22 12:00 to 2026-11-22 UTC. 3 pairs')")
     assert page.ask(HEAT) == ["checkout-7", "fraud-scoring", "mirror-eu"]
     assert page.ask("document.querySelector('#usage-stack strong').textContent").startswith("Records by client")
     assert page.ask("document.querySelector('#usage-heat-title').textContent").startswith("Records by client and topic")
+    numbers = page.ask("document.querySelectorAll('#usage-stack table.numbers tbody tr').length")
+    assert numbers == 4
     assert page.ask("document.querySelector('#traffic .field > svg').getAttribute('viewBox')") != "0 0 1000 180"
     assert page.ask("document.querySelector('#usage-heat td[title]').title").startswith("checkout-7, orders: produced")
     assert page.ask(CONTRASTS)["faults"] == []
