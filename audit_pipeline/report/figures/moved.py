@@ -31,6 +31,8 @@ SELECT {name}, row_number() OVER (ORDER BY sum(produced + fetched) DESC, {name})
 FROM moved GROUP BY {name}
 """
 
+_COLUMNS = {"clusters": "cluster_id", "clients": "client_id", "topics": "topic"}
+
 _FOLDED = """
 SELECT least(clusters.place, $clusters) AS cluster, least(clients.place, $clients) AS client,
   least(topics.place, $topics) AS topic, (at_us - $begin_us) // $step_us AS step,
@@ -99,12 +101,20 @@ class Moved:
     rows: tuple[Row, ...]
 
 
+class Names(NamedTuple):
+    """The largest names of a kind, as many as a fold may have, and the number of all."""
+
+    largest: Sequence[str]
+    number: int
+
+    def first(self, most: int) -> tuple[str, ...]:
+        lengths = accumulate(map(len, self.largest[:most]))
+        return tuple(name for name, length in zip(self.largest, lengths, strict=False) if length <= CHARS_MAX)
+
+
 def moved(scope: Scope) -> Moved:
     scope.make(_MOVED)
-    names = {}
-    for column, kind in (("cluster_id", "clusters"), ("client_id", "clients"), ("topic", "topics")):
-        scope.make(_PLACES.format(name=column))
-        names[kind] = [row[column] for row in scope.ask(f"SELECT {column} FROM places_of_{column} ORDER BY place")]
+    names = {kind: _names(scope, column) for kind, column in _COLUMNS.items()}
     found = _folded(scope, FOLDS[0], names)
     for fold in FOLDS[1:]:
         if len(found.rows) <= ROWS_MAX:
@@ -113,20 +123,22 @@ def moved(scope: Scope) -> Moved:
     return found
 
 
-def _folded(scope: Scope, fold: Fold, names: Mapping[str, Sequence[str]]) -> Moved:
+def _names(scope: Scope, column: str) -> Names:
+    scope.make(_PLACES.format(name=column))
+    rows = scope.ask(f"SELECT {column} AS name FROM places_of_{column} ORDER BY place LIMIT {max(FOLDS[0])}")
+    (all_of,) = scope.ask(f"SELECT count(*) AS number FROM places_of_{column}")
+    return Names([row["name"] for row in rows], all_of["number"])
+
+
+def _folded(scope: Scope, fold: Fold, names: Mapping[str, Names]) -> Moved:
     shown, coarse_us = scope.windows.shown, scope.windows.coarse_step_us
     # One step more than the length needs: the first one may begin before the time shown.
     step_us = coarse_us * -(-shown.length_us // (coarse_us * (fold.steps - 1)))
     begin_us = shown.from_us - shown.from_us % step_us
     most = {"clusters": fold.clusters, "clients": fold.clients, "topics": fold.topics}
-    known = {kind: _first(each, most[kind]) for kind, each in names.items()}
+    known = {kind: each.first(most[kind]) for kind, each in names.items()}
     given = {"begin_us": begin_us, "step_us": step_us, **{kind: len(each) for kind, each in known.items()}}
     rows = scope.ask(f"{_FOLDED} ORDER BY ALL LIMIT {ROWS_MAX + 1}", None, **given)
-    folded = {kind: len(each) - len(known[kind]) for kind, each in names.items()}
+    folded = {kind: each.number - len(known[kind]) for kind, each in names.items()}
     steps = -(-(shown.to_us - begin_us) // step_us)
     return Moved(begin_us, step_us, steps, **known, folded=folded, rows=tuple(Row(**row) for row in rows))
-
-
-def _first(names: Sequence[str], most: int) -> tuple[str, ...]:
-    lengths = accumulate(map(len, names[:most]))
-    return tuple(name for name, length in zip(names, lengths, strict=False) if length <= CHARS_MAX)
