@@ -6,11 +6,12 @@ on. With them are the uid of the object, and the spec of a KafkaUser: if its fil
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
-from uuid import uuid4
+from uuid import NAMESPACE_URL, uuid5
 
 from sluicegate_operator.api import KafkaUser, Manifests, Resource, Topic
 from sluicegate_operator.api.kinds import KINDS
@@ -51,6 +52,8 @@ class LocalObjects:
         self._remembered = remembered
         self._write = write
         self._objects: dict[Identity, Resource] = {}
+        self._created: Counter[str] = Counter()
+        """How many objects of a kind, namespace and name this run has created."""
         self._leaving: dict[str, Topic | KafkaUser] = {}
         """By uid."""
 
@@ -126,7 +129,7 @@ class LocalObjects:
             if kept.get(UID) in self._leaving:
                 # They are of an earlier object of this name, which is still being removed.
                 kept = {}
-            meta = {"uid": kept.get(UID) or f"local-{uuid4()}", "generation": 1, "creation_timestamp": now}
+            meta = {"uid": self._uid_of(resource.identity, kept), "generation": 1, "creation_timestamp": now}
             return _with_status(_with_metadata(resource, **meta), {**resource.status.manifest(), **_fields(kept)})
         old = before.metadata
         changed = _written(resource) != _written(before)
@@ -137,6 +140,14 @@ class LocalObjects:
             "finalizers": old.finalizers,
         }
         return _with_metadata(resource, **meta).model_copy(update={"status": before.status})
+
+    def _uid_of(self, identity: Identity, kept: Mapping[str, Any]) -> str:
+        """Return the uid of an object that the files have now. It is the same in the next run: Secrets name it."""
+        place, uid = "/".join(identity), kept.get(UID)
+        while uid is None or uid in self._leaving:
+            self._created[place] += 1
+            uid = f"local-{uuid5(NAMESPACE_URL, place)}-{self._created[place]}"
+        return str(uid)
 
     def _delete(self, identity: Identity, now: datetime) -> Resource:
         found = self._objects.pop(identity)

@@ -160,6 +160,18 @@ def test_a_user_who_is_there_again_after_a_restart_is_the_same() -> None:
     assert (again.metadata.uid, again.status.quotas_set) == (user.metadata.uid, ("consumer_byte_rate",))
 
 
+def test_an_object_has_the_same_uid_in_the_next_run_whatever_other_files_there_are() -> None:
+    files = Files()
+    files.say(cluster(), topic("orders"))
+    uid = files.orders.metadata.uid
+    files.again()
+    files.say(topic("aaa"), cluster(), topic("orders"))
+    assert [found.metadata.uid for found in files.objects.resources if found.name == "orders"] == [uid]
+    files.say(topic("aaa"), cluster())
+    files.say(topic("aaa"), cluster(), topic("orders"))
+    assert uid not in [found.metadata.uid for found in files.objects.resources]
+
+
 def test_a_user_that_is_written_again_while_it_leaves_is_another_object() -> None:
     files = with_a_user()
     files.say(cluster())
