@@ -5,7 +5,7 @@ from typing import Final
 from audit_pipeline.report.answers.answer import Answer, Name, Sentence, Tone, of_cluster
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.figures.storms import Storm, Storms
-from audit_pipeline.report.words import count, latency, length, moment_utc, number_of, percent, three_digits
+from audit_pipeline.report.words import count, latency, length, moment_utc, number_of, percent, span, three_digits
 
 _MOST: Final = 0.5
 """Minimum share of a storm for which a single source counts as its cause."""
@@ -15,9 +15,8 @@ def who_caused(storms: Storms, found: Subjects) -> Answer:
     question = "Who caused the last storm?"
     storm = storms.last
     if storm is None:
-        days = number_of(len(list(found.windows.covered.days())), "day")
         return Answer(
-            question, ("There was none",), Tone.GOOD, ((f"No connection storm in the {days} that the results cover.",),)
+            question, ("There was none",), Tone.GOOD, ((f"No connection storm from {span(storms.searched)}.",),)
         )
     return Answer(
         question,
