@@ -220,8 +220,8 @@ class ConnectionQuotas:
         if waited_ms > self.settings.window_ms:
             return
         if in_broker_rate:
-            self.rate_limit.meter.unrecord(now_ms)
-        listener.meter.unrecord(now_ms)
+            self.rate_limit.unrecord(now_ms - waited_ms, now_ms)
+        listener.rate_limit.unrecord(now_ms - waited_ms, now_ms)
 
     def _wake_waiting(self) -> None:
         for listener in self.listeners.values():

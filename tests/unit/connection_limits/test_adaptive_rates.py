@@ -1,5 +1,7 @@
 """The adaptive rates of quotas: what is counted for them, over changes of listeners and of settings."""
 
+from dataclasses import replace
+
 from connection_limits.accept_decision import AcceptOutcome
 from connection_limits.adaptive.control import INTERVAL_MS
 from connection_limits.adaptive_rates import AdaptiveRates
@@ -38,3 +40,14 @@ def test_connections_over_the_count_of_their_address_are_measured() -> None:
     for _ in range(100):
         quotas.on_accepted(LISTENER, IP, NOW + 1)
     assert rates.needs_delays(NOW + INTERVAL_MS)
+
+
+def test_connections_from_before_a_change_of_the_objective_make_no_place_for_others() -> None:
+    settings = QuotaSettings(listener_objectives={LISTENER: OBJECTIVE})
+    quotas = quotas_of(settings)
+    for _ in range(50):
+        quotas.on_accepted(LISTENER, None, NOW)
+    quotas.update(replace(settings, listener_objectives={}), NOW + 1)
+    for _ in range(50):
+        quotas.on_identified(LISTENER, None, NOW + 2, waited_ms=2, abandoned=True)
+    assert quotas.listeners[LISTENER].meter.measure(NOW + 2) == 0
