@@ -30,19 +30,19 @@ class HeaderOutcome(StrEnum):
     PROBE = "probe"
     """The connection ended without a byte: a health check, too."""
     ABANDONED = "abandoned"
-    """It ended after its header, before it was accepted or identified: the client had given up."""
+    """The connection ended after its header, before it was accepted or identified: the client had given up."""
     UNTRUSTED = "untrusted"
-    """It did not come from a trusted network."""
+    """The connection did not come from a trusted network."""
     VERSION_1 = "version-1"
     NO_HEADER = "no-header"
     MALFORMED = "malformed"
     TOO_LONG = "too-long"
     CUT_OFF = "cut-off"
-    """It ended within the header."""
+    """The connection ended within the header."""
     OVERDUE = "overdue"
     """The header did not arrive in time."""
     CLOSED = "closed"
-    """Its listener was closed or paused meanwhile."""
+    """The connection's listener was closed or paused meanwhile."""
 
 
 MEANING_OF_REFUSAL: dict[HeaderOutcome, str] = {

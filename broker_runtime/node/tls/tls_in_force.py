@@ -121,7 +121,7 @@ class TlsInForce:
         """Use changed values for new connections."""
         self._values = effective.values
         for listener in [name for name in self._loaded if name not in effective.listeners.names]:
-            # It is closed, or opened from now on, with all of its settings.
+            # The listener is closed. If it is opened again, all of its settings are read again.
             del self._loaded[listener]
         for listener, loaded in self._loaded.items():
             settings = tls_settings_of(self._values, listener, loaded.protocol)
