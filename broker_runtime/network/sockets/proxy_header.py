@@ -14,7 +14,7 @@ SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 _FIXED_BYTES = 16
 _VERSION_1 = b"PROXY "
 _LOCAL, _PROXY = 0x20, 0x21
-"""Version and command."""
+"""The byte with version 2 and the command."""
 _UNKNOWN, _TCP4, _TCP6 = 0x00, 0x11, 0x21
 """Address family and transport."""
 _ADDRESS_BYTES = {_TCP4: 4, _TCP6: 16}

@@ -44,9 +44,10 @@ class _Loaded:
 
 
 class TlsInForce:
-    """Owns what is loaded of each listener; new connections use the newest. Nothing is durable.
+    """Owns the loaded keys and certificates of each listener; new connections use the newest. Nothing is durable.
 
-    What cannot be loaded, or may not replace what is in force, is logged and counted; the old stays in force.
+    Files that cannot be loaded, or that may not replace those in force, are logged and counted; the old ones stay in
+    force.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
