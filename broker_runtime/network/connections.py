@@ -20,12 +20,12 @@ from broker_runtime.network.connection.connection_notices import (
 from broker_runtime.network.connection.handshakes import Handshakes
 from broker_runtime.network.connection.hanging_up import HangingUp
 from broker_runtime.network.connection.shared import OwnedConnection, Shared
-from broker_runtime.network.quotas.limit_met import rate_in_force
 from broker_runtime.network.quotas.metrics import NetworkMetrics
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.sockets.transport import TransportFactory
 from broker_runtime.wire.handler import Authenticate, ServedConnection
+from connection_limits.limit_met import rate_in_force
+from connection_limits.quotas import ConnectionQuotas
 from kafka_bytes.printable import printable
 
 _log = logging.getLogger(__name__)

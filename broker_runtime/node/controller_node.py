@@ -29,7 +29,6 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.network.server import SocketServer
-from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.node.clients.authorization import authorization, gate_of
 from broker_runtime.node.clients.client_quotas_on_demand import MutationsOnDemand
 from broker_runtime.node.clients.first_scram import first_scram_records
@@ -42,6 +41,7 @@ from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
+from connection_limits.settings import QuotaSettings
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from broker_runtime.config.declaring.addresses import canonical_address
 from broker_runtime.config.in_force.effective import EffectiveConfig
 from broker_runtime.errors import ConfigError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.host_names import HostNames
-from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.node.host_limits import HostLimits
 from broker_runtime.node.limits import group_limits, override_hosts, quota_settings
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.settings import QuotaSettings
 
 log = logging.getLogger(__name__)
 

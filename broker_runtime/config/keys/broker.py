@@ -501,7 +501,7 @@ LISTENER_PREFIX = "listener.name."
 
 
 def split_listener_prefix(name: str) -> tuple[str | None, str]:
-    """Split `listener.name.external.rate` into ("external", "rate"); (None, name) for a name without a prefix."""
+    """Split `listener.name.external.max.connections` into ("external", "max.connections"); (None, name) without one."""
     if not name.startswith(LISTENER_PREFIX):
         return None, name
     listener, _, base = name.removeprefix(LISTENER_PREFIX).partition(".")

@@ -155,7 +155,9 @@ class Acceptor:
             # it.
             return
         accept, waiting, take = self._listening.accept, self._waiting, self._admission.take
-        stop_s = self._now() + self._slice_s
+        shared = self._runtime.shared
+        begin_s, newcomers_s = self._now(), shared.newcomers_s
+        stop_s = begin_s + self._slice_s
         for _ in range(self._accepts_per_wakeup):
             if waiting.is_next:
                 accepted, peer, _ = waiting.take()
@@ -179,7 +181,10 @@ class Acceptor:
                 # Serving what the new clients had already sent used up the time.
                 break
         self._fit_backlog()
-        if self._accepting and (waiting.delays or self._runtime.established_busy(self._now())):
+        now_s = self._now()
+        # It includes what new connections have recorded for themselves during this time slice.
+        shared.newcomers_s = newcomers_s + now_s - begin_s
+        if self._accepting and (waiting.delays or self._runtime.established_busy(now_s)):
             self._pause_for(self._runtime.limits.accept_yield_s)
         elif waiting.is_next:
             self._loop.call_soon(self._on_ready)

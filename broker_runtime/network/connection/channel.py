@@ -66,6 +66,9 @@ class Channel:
             count = self.transport.receive_into(space)
         except BlockingIOError:
             self.interest.update()
+            if now_s <= connection.established_from_s:
+                # A part of a TLS handshake, for example.
+                shared.newcomers_s += shared.now() - now_s
             return
         except OSError as error:
             self._stream_failed(error)
@@ -75,6 +78,8 @@ class Channel:
             if now_s > connection.established_from_s:
                 shared.established_used_s = now_s
         self._follow(machine.received(count, now_s), now_s)
+        if now_s <= connection.established_from_s:
+            shared.newcomers_s += shared.now() - now_s
 
     def on_writable(self) -> None:
         """Send the rest of the outgoing bytes, or receive if the transport had to write before it could."""

@@ -84,6 +84,7 @@ class Shared:
         "host",
         "limits",
         "loop",
+        "newcomers_s",
         "notices",
         "now",
         "poller",
@@ -108,6 +109,8 @@ class Shared:
         self.throttle_ends = ThrottleEnds(loop)
         self.established_used_s = float("-inf")
         """Time at which an established connection last sent something."""
+        self.newcomers_s = 0.0
+        """Time that the event loop has spent on new connections: accepting them, and reading from them."""
 
     def _deal_memory(self) -> None:
         """Let waiting connections ask again after memory was released: soon, and all at once."""

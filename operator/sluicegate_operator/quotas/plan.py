@@ -352,15 +352,16 @@ def _judged(asked: Ruling, target: TargetKey, scope: Scope) -> Ruling:
     quotas = [claim.quota for claim in asked.claims]
     if missing is not None:
         lasting = [one for one in quotas if one.name not in asked.ended]
-        closing = limits_of(winners_of(lasting)) if lasting and missing is listener_missing else None
+        closing = limits_of(lasting, winners_of(lasting)) if lasting and missing is listener_missing else None
         return replace(asked, verdicts={one.name: missing(one, target) for one in quotas}, closing=closing)
     verdicts = {claim.quota.name: _exempt(claim, asked.ended, scope) for claim in asked.claims}
     limiting = [claim for claim in asked.claims if verdicts[claim.quota.name] is None]
     decided = {name: verdict for name, verdict in verdicts.items() if verdict is not None}
     if not limiting:
         return replace(asked, verdicts=decided)
-    winners = winners_of([claim.quota for claim in limiting])
-    limits, count = limits_of(winners), None
+    rivals = [claim.quota for claim in limiting]
+    winners = winners_of(rivals)
+    limits, count = limits_of(rivals, winners), None
     decided |= {one.quota.name: verdict_of(one.quota, target, winners) for one in limiting}
     if target.kind is TargetKind.IP and limits.count is not None:
         counting = [claim.quota for claim in limiting if claim.quota.spec.max_connections is not None]

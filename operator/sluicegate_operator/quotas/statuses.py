@@ -18,6 +18,7 @@ from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.quotas.model import QuotaName, QuotaOutcome
+from sluicegate_operator.quotas.observing.adapted import moved_words
 from sluicegate_operator.quotas.state.known import KnownQuota
 from sluicegate_operator.quotas.state.state import GovernedQuotas
 from sluicegate_operator.quotas.status import WAITING
@@ -36,6 +37,8 @@ REFUSALS_MAX = 500
 """Statuses that may be refused for now in one reconcile: while a webhook is down, all of thousands are."""
 REFUSED_AGAIN_S = REFUSED_RETRY.max_s
 """Delay before a status that was refused for good is tried again."""
+
+RATE_ADAPTED = "RateAdapted"
 
 _Told = tuple[ConnectionQuota, str]
 
@@ -132,6 +135,8 @@ class QuotaStatuses:
                 known.was_sent = False
                 took = f" {status.apply_seconds:g} s after it was changed" if status.apply_seconds is not None else ""
                 events.append((quota, f"enforced on {status.brokers} brokers{took}"))
+        if moved := moved_words(quota.status.adaptive, status.adaptive):
+            await self._context.post(quota, "Normal", RATE_ADAPTED, f"the rate of new connections has moved: {moved}")
         ready, before = status.condition("Ready"), quota.status.condition("Ready")
         if ready is not None and ready.reason == QuotaOutcome.EXPIRED and _is_news(known, before):
             known.was_sent = False

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from sluicegate_operator.api.models.broker_listener import LISTENER_NAME_MESSAGE, LISTENER_PATTERN, RESERVED_NAMES
+from sluicegate_operator.api.models.parts.adaptive_rate import AdaptedRates, AdaptiveRate
 from sluicegate_operator.api.models.parts.label_selector import LabelSelector
 from sluicegate_operator.api.schema.addresses import has_no_host_bits, is_cidr, is_ip
 from sluicegate_operator.api.schema.metadata import (
@@ -134,9 +135,28 @@ class QuotaTarget(Model):
 class ConnectionQuotaSpec(Model):
     rules: ClassVar = (
         Rule(
-            cel="has(self.maxConnectionCreationRate) || has(self.maxConnections)",
-            message="set maxConnectionCreationRate, maxConnections or both; a quota without them limits nothing",
-            allows=lambda spec: spec.max_connection_creation_rate is not None or spec.max_connections is not None,
+            cel="has(self.maxConnectionCreationRate) || has(self.maxConnections) || has(self.adaptive)",
+            message="set maxConnectionCreationRate, adaptive or maxConnections; a quota without them limits nothing",
+            allows=lambda spec: (
+                spec.max_connection_creation_rate is not None
+                or spec.max_connections is not None
+                or spec.adaptive is not None
+            ),
+        ),
+        Rule(
+            cel="!has(self.adaptive) || !has(self.maxConnectionCreationRate)",
+            message="set maxConnectionCreationRate or adaptive, not both: adaptive.maxRate is the highest rate",
+            allows=lambda spec: spec.adaptive is None or spec.max_connection_creation_rate is None,
+            field="adaptive",
+        ),
+        Rule(
+            cel="!has(self.adaptive) || has(self.target.listener) || has(self.target.broker)",
+            message="adaptive is only for target.listener and target.broker; for addresses, set"
+            " maxConnectionCreationRate",
+            allows=lambda spec: (
+                spec.adaptive is None or spec.target.listener is not None or spec.target.broker is not None
+            ),
+            field="adaptive",
         ),
         Rule(
             cel="!has(self.limitIs) || has(self.target.cidr) || has(self.target.workload)",
@@ -170,6 +190,9 @@ class ConnectionQuotaSpec(Model):
     max_connection_creation_rate: int | None = Field(default=None, ge=1, le=INT_MAX)
     """New connections per second, on each broker. Over the rate of a broker or listener, new clients wait; over the
     rate of an address, its connections are closed."""
+    adaptive: AdaptiveRate | None = None
+    """In place of maxConnectionCreationRate, for listener and broker: each broker moves the rate between two bounds, so
+    that requests of established clients do not wait longer than the objective."""
     max_connections: int | None = Field(default=None, ge=1, le=INT_MAX)
     """Open connections, on each broker."""
     limit_is: Literal["Shared", "PerAddress"] | None = None
@@ -180,6 +203,11 @@ class ConnectionQuotaSpec(Model):
     workload and ip only."""
     expires_at: str | None = Field(default=None, min_length=1, max_length=40)
     """Time from which the limit is lifted (RFC 3339, by the operator's clock); the object stays."""
+
+    @property
+    def highest_rate(self) -> int | None:
+        """The highest rate of new connections that the quota allows; None if it limits no rate."""
+        return self.max_connection_creation_rate if self.adaptive is None else self.adaptive.max_rate
 
     @property
     def is_shared(self) -> bool:
@@ -258,6 +286,8 @@ class ConnectionQuotaStatus(Status):
     holding: Holding | None = None
     """For mode Enforce: the connections that the limit delays or refuses now; absent if there are none. Brokers of
     runtime External do not report it."""
+    adaptive: AdaptedRates | None = None
+    """For adaptive: the rate that each broker allows now."""
     strategy: str | None = Field(default=None, max_length=32)
     """How brokers measure the rate: windowed or token-bucket, from connectionQuota.strategy of the BrokerCluster."""
 
@@ -272,6 +302,7 @@ class ConnectionQuota(Resource):
         PrinterColumn(name="Target", json_path=".status.target"),
         PrinterColumn(name="Rate", json_path=".spec.maxConnectionCreationRate", type="integer"),
         PrinterColumn(name="Max", json_path=".spec.maxConnections", type="integer"),
+        PrinterColumn(name="Adaptive", json_path=".status.adaptive.summary", priority=1),
         PrinterColumn(name="Mode", json_path=".spec.mode", priority=1),
         PrinterColumn(name="Members", json_path=".status.members", type="integer", priority=1),
         PrinterColumn(name="Would-Hold", json_path=".status.observed.wouldHold", type="integer", priority=1),

@@ -91,10 +91,15 @@ def quotas_table(clusters: Collection[ShownCluster]) -> Table:
     return table
 
 
+def _rate_limit(row: QuotaRow) -> str:
+    limit = "none" if row.max_rate is None else f"{row.max_rate:g}"
+    return f"{limit} ({row.bounds})" if row.bounds else limit
+
+
 def _figures(row: QuotaRow) -> tuple[str, ...]:
     return (
         str(row.broker_id),
-        "none" if row.max_rate is None else f"{row.max_rate:g}",
+        _rate_limit(row),
         "-" if row.accept_rate is None else f"{row.accept_rate:.1f}",
         "-" if row.blocked_share is None else f"{row.blocked_share:.0%}",
         "none" if row.max_connections is None else str(row.max_connections),

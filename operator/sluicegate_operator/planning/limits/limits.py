@@ -11,7 +11,7 @@ broker's own override was set by another client and is removed.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sluicegate_operator.api.configs.config_keys import LIMIT_KEYS, LISTENER_PREFIX
+from sluicegate_operator.api.configs.config_keys import ADAPTIVE_MIN_RATE, ADAPTIVE_P99, LIMIT_KEYS, LISTENER_PREFIX
 
 RATE = "max.connection.creation.rate"
 COUNT = "max.connections"
@@ -20,6 +20,8 @@ COUNT_PER_IP_OVERRIDES = "max.connections.per.ip.overrides"
 
 IP = "ip"
 CONNECTION_CREATION_RATE = "connection_creation_rate"
+
+_OF_LISTENERS = tuple(f".{key}" for key in (RATE, COUNT, ADAPTIVE_P99, ADAPTIVE_MIN_RATE))
 
 Entity = tuple[tuple[str, str | None], ...]
 """Type and name of each component; a name of None is the default of all names."""
@@ -30,7 +32,7 @@ LimitKey = str | QuotaKey
 
 def is_limit_key(key: str) -> bool:
     """Return whether the operator owns this dynamic broker key of a bundled cluster."""
-    return key in LIMIT_KEYS or (key.startswith(LISTENER_PREFIX) and key.endswith((f".{RATE}", f".{COUNT}")))
+    return key in LIMIT_KEYS or (key.startswith(LISTENER_PREFIX) and key.endswith(_OF_LISTENERS))
 
 
 def ip_rate(address: str | None) -> QuotaKey:

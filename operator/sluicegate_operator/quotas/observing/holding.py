@@ -5,7 +5,7 @@ each reading, all of its watchers would be notified each time.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from math import floor, log10
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from sluicegate_operator.api.models.connection_quota import Holding
 from sluicegate_operator.planning.limits.connection_groups import group_name
 from sluicegate_operator.quotas.model import TargetKey, TargetKind
+from sluicegate_operator.quotas.observing.adapted import ReportedRate
 from sluicegate_operator.quotas.plan import QuotaPlan
 
 SHARE_MIN = 0.01
@@ -50,6 +51,8 @@ class Reading:
     at_s: float
     throttled: Mapping[Key, ThrottledConnections]
     complete: bool = True
+    adaptive: Mapping[Key, ReportedRate] = field(default_factory=dict)
+    """Rates that adapt, of the broker and of its listeners."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,10 @@ def reading(document: Mapping[str, Any], at_s: float) -> Reading:
                 (kind, name): ThrottledConnections(sum(map(int, one["held"].values())))
                 for name, one in document[kind].items()
             }
-        return Reading(at_s, throttled, complete=not document["left_out"])
+        limits = {("broker", ""): document["broker"]}
+        limits |= {("listeners", name): one for name, one in document["listeners"].items()}
+        rates = {key: ReportedRate.of(one) for key, one in limits.items() if one.get("adaptive") is not None}
+        return Reading(at_s, throttled, complete=not document["left_out"], adaptive=rates)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"the broker's response has no limits: {error!r}") from error
 

@@ -20,6 +20,7 @@ from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.fleet.kafka.http_get import http_get
 from sluicegate_operator.planning.limits.connection_groups import group_name
 from sluicegate_operator.quotas.model import QuotaName
+from sluicegate_operator.quotas.observing.adapted import adapted
 from sluicegate_operator.quotas.observing.holding import (
     BrokerReadings,
     Key,
@@ -149,7 +150,7 @@ class ObservedReconciler:
                 changed.append(name)
             if found is None:
                 looks.quiet_since_s.pop(name, None)
-        return changed
+        return [*changed, *_adapted(key[0], governed, dict(zip(places, answers, strict=True)))]
 
     async def _reading(self, key: ClusterKey, broker_id: int, place: tuple[str, int]) -> Reading | None:
         """Read one broker; None if it gives no such answer, as a broker of an earlier release."""
@@ -175,6 +176,21 @@ class ObservedReconciler:
         except (OSError, ValueError) as error:
             log.info("broker %d did not report its observed counts: %s", broker_id, str(error) or "no answer in time")
         return None
+
+
+def _adapted(namespace: str, governed: GovernedQuotas, answers: Mapping[int, Reading | None]) -> Iterator[QuotaName]:
+    """Update quotas whose rate adapts, and yield the names of those whose rates have changed."""
+    silent = [broker_id for broker_id, answer in answers.items() if answer is None]
+    for name, known in governed.quotas.items():
+        ruling = governed.plan.of.get(name)
+        if (known.quota.spec.adaptive is None and known.adaptive is None) or ruling is None:
+            continue
+        of = key_of(namespace, ruling.verdicts[name].target, name)
+        reported = {b: answer.adaptive[of] for b, answer in answers.items() if answer and of in answer.adaptive}
+        found = adapted(reported, silent, known.adaptive, now())
+        if found != known.adaptive:
+            known.adaptive = found
+            yield name
 
 
 def _shows_holding(governed: GovernedQuotas) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota, Holding, ObservedCounts
+from sluicegate_operator.api.models.parts.adaptive_rate import AdaptedRates
 from sluicegate_operator.planning.listeners.exposure import NOT_HIDDEN, Hiding
 from sluicegate_operator.quotas.model import QuotaName
 from sluicegate_operator.quotas.plan import Claim, Ruling
@@ -91,6 +92,8 @@ class KnownQuota:
     """Counts of brokers for a quota with mode Observe."""
     holding: Holding | None = None
     """The connections that the limit throttles now, as the status has them or will have them."""
+    adaptive: AdaptedRates | None = None
+    """The adaptive rates of the brokers, as the status has them or will have them."""
     host_network_pods: int = 0
     """Number of selected pods that have the address of their node."""
     assessment: Assessment | None = None
@@ -113,7 +116,13 @@ class KnownQuota:
         changes.
         """
         claim, pods = (None, 0) if before is None else (before.claim, before.host_network_pods)
-        return cls(quota, _claim(quota, claim), quota.status.observed, quota.status.holding, pods)
+        status = quota.status
+        return cls(quota, _claim(quota, claim), status.observed, status.holding, status.adaptive, pods)
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether its status has figures that no other quota shares."""
+        return any(figure is not None for figure in (self.observed, self.holding, self.adaptive))
 
     def is_of(self, quota: ConnectionQuota) -> bool:
         """Return whether this is the same object as `quota`, and not an earlier one of the name."""

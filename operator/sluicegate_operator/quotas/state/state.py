@@ -88,7 +88,7 @@ class GovernedQuotas:
         if self.brokers.cluster_uid != cluster_uid:
             if self.brokers.cluster_uid:
                 for known in self.quotas.values():
-                    known.observed = known.holding = None
+                    known.observed = known.holding = known.adaptive = None
             self.brokers = KnownBrokers(cluster_uid)
 
     def forget_brokers(self) -> None:
@@ -136,7 +136,7 @@ class GovernedQuotas:
 
     def _is_as_before(self, known: KnownQuota) -> bool:
         """Cheaply find nearly all quotas whose status is up to date."""
-        if self.paused or self.brokers.facts.mute or known.observed or known.holding or known.assessment is None:
+        if self.paused or self.brokers.facts.mute or known.has_figures or known.assessment is None:
             return False
         as_most = known.assessment.enforcement is self._shared_enforcement
         return as_most and known.assessment is known.written and self._is_settled(known)
@@ -166,7 +166,7 @@ class GovernedQuotas:
         unseen = facts.pods_unseen if target.kind is TargetKind.WORKLOAD else ""
         if not verdict.target_found and not verdict.has_expired:
             return Enforcement(hiding=facts.hiding, pods_unseen=unseen)
-        own = target.kind in (TargetKind.LISTENER, TargetKind.WORKLOAD) or known.observed or known.holding
+        own = target.kind in (TargetKind.LISTENER, TargetKind.WORKLOAD) or known.has_figures
         keys = ruling.keys(known.quota.name) if lacked or own else frozenset()
         if not own and keys.isdisjoint(lacked):
             return self._shared_enforcement
@@ -190,6 +190,7 @@ class GovernedQuotas:
             unreachable=facts.unreachable & set(lagging),
             observed=known.observed,
             holding=known.holding,
+            adaptive=known.adaptive,
             host_network_pods=known.host_network_pods,
             pods_unseen=unseen,
         )

@@ -12,10 +12,11 @@ from broker_runtime.network.connection.channel import Channel
 from broker_runtime.network.connection.connection import Connection, Origin
 from broker_runtime.network.connection.received.incoming import SCRATCH_BYTES
 from broker_runtime.network.connection.shared import OwnedConnection, Shared
-from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.security.authentication_counts import AuthenticationCounts
 from broker_runtime.wire.handler import Authenticate, AuthenticatingConnection, FrameHandler, ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
+from connection_limits.settings import QuotaSettings
 from tests.simulation.cluster.machine.loop import Owner
 from tests.simulation.cluster.machine.network import End, Network
 from tests.simulation.cluster.machine.sockets import SimulatedPoller, SimulatedSocket

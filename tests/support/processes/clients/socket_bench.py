@@ -9,9 +9,10 @@ import uvloop
 
 from broker_runtime.clock import SystemClock
 from broker_runtime.network.server import SocketServer
-from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.sockets.poller import EpollPoller, LoopPoller, Poller
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
+from connection_limits.settings import QuotaSettings
 
 BENCHES = ("uvloop+epoll", "asyncio+epoll", "uvloop+loop", "asyncio+loop")
 
