@@ -113,7 +113,7 @@ class ObservedReconciler:
         for name in names:
             known = governed.quotas.get(name)
             if known is None:
-                # It was deleted while brokers were asked.
+                # The quota was deleted while brokers were asked.
                 continue
             found = observed(group_name(key[0], name), answers, known.observed, now())
             if found != known.observed:
