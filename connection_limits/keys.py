@@ -11,6 +11,8 @@ QUOTA_WINDOW_SIZE_SECONDS = "quota.window.size.seconds"
 CONNECTION_QUOTA_STRATEGY = "connection.quota.strategy"
 CONNECTION_QUOTA_IP_ACTION = "connection.quota.ip.action"
 
+CONNECTION_QUOTA_ADAPTIVE_P99 = "connection.quota.adaptive.p99.ms"
+
 ENTITY_RATE = "connection_creation_rate"
 """Key of a client quota: the rate of an address (KIP-612) or of a connection group."""
 ENTITY_COUNT = "max_connections"

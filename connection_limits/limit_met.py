@@ -4,6 +4,7 @@ from connection_limits import keys
 from connection_limits.accept_decision import AcceptDecision, AcceptOutcome
 from connection_limits.listener_quota import OF_LISTENER, ListenerQuota, WaitsFor
 from connection_limits.quotas import ConnectionQuotas
+from connection_limits.rate_limit import RateLimit
 from connection_limits.settings import UNLIMITED, LimitReference
 
 
@@ -19,8 +20,14 @@ def limit_met(quotas: ConnectionQuotas, listener_name: str, decision: AcceptDeci
 
 
 def rate_in_force(quotas: ConnectionQuotas, listener_name: str) -> int | None:
-    """Return how many new connections a second the listener accepts at most; None without a limit."""
-    rate = quotas.listeners[listener_name].rate_under(quotas.broker_meter.limit)
+    """Return how many new connections a second the listener accepts at most; None without a limit.
+
+    A rate that adapts counts as its maximum: each of its moves would be a new limit otherwise.
+    """
+    listener = quotas.listeners[listener_name]
+    rate = listener.rate_limit.highest
+    if not listener.protected:
+        rate = min(rate, quotas.rate_limit.highest)
     return None if rate >= UNLIMITED else rate
 
 
@@ -52,9 +59,16 @@ def _of_wait(quotas: ConnectionQuotas, listener: ListenerQuota) -> LimitReferenc
     if wait is None:
         raise ValueError(f"listener {listener.name} has no waiting connection")
     key, value = {
-        WaitsFor.BROKER_RATE: (keys.MAX_CONNECTION_CREATION_RATE, quotas.broker_meter.limit),
-        WaitsFor.LISTENER_RATE: (keys.MAX_CONNECTION_CREATION_RATE, listener.meter.limit),
+        WaitsFor.BROKER_RATE: _of_rate(quotas.rate_limit),
+        WaitsFor.LISTENER_RATE: _of_rate(listener.rate_limit),
         WaitsFor.BROKER_CONNECTIONS: (keys.MAX_CONNECTIONS, quotas.settings.max_connections),
         WaitsFor.LISTENER_CONNECTIONS: (keys.MAX_CONNECTIONS, listener.max_connections),
     }[wait.limit]
     return LimitReference(keys.of_listener(listener.name, key) if wait.limit in OF_LISTENER else key, value)
+
+
+def _of_rate(limit: RateLimit) -> tuple[str, int]:
+    """Return the key and the value of a rate: of one that adapts, its objective in milliseconds."""
+    if limit.adaptive is not None:
+        return keys.CONNECTION_QUOTA_ADAPTIVE_P99, limit.adaptive.bounds.objective_ms
+    return keys.MAX_CONNECTION_CREATION_RATE, limit.meter.limit

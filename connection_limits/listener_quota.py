@@ -3,7 +3,8 @@
 from collections import Counter
 from enum import Enum
 
-from connection_limits.rate import Meter, meter
+from connection_limits.rate import Meter
+from connection_limits.rate_limit import RateLimit
 from connection_limits.settings import QuotaSettings
 from connection_limits.throttle_averages import BlockedTime, ThrottleAverage
 
@@ -57,9 +58,9 @@ class ListenerQuota:
         "dropped_total",
         "ip_throttle",
         "max_connections",
-        "meter",
         "name",
         "protected",
+        "rate_limit",
         "throttle",
         "too_many_total",
         "uncounted_ips",
@@ -71,7 +72,8 @@ class ListenerQuota:
     def __init__(self, name: str, settings: QuotaSettings, now_ms: int) -> None:
         self.name = name
         self.max_connections = settings.max_connections_of(name, protected=False)
-        self.meter: Meter = meter(settings, settings.creation_rate_of(name, protected=False), now_ms)
+        rate, objective = settings.creation_rate_of(name, protected=False), settings.listener_objectives.get(name)
+        self.rate_limit = RateLimit(settings, rate, objective, now_ms)
         self.protected = False
         self.uncounted_ips: Counter[str] = Counter()
         """Open connections that were admitted while the listener was protected."""
@@ -91,8 +93,12 @@ class ListenerQuota:
         self.protected = protected
         self.max_connections = settings.max_connections_of(self.name, protected=protected)
         rate = settings.creation_rate_of(self.name, protected=protected)
-        if rate != self.meter.limit:
-            self.meter.set_limit(rate, now_ms)
+        self.rate_limit.configure(settings, rate, settings.objective_of(self.name, protected=protected), now_ms)
+
+    @property
+    def meter(self) -> Meter:
+        """The meter that judges its rate."""
+        return self.rate_limit.meter
 
     def rate_under(self, broker_rate: int) -> int:
         """Return the rate at which it accepts at most: its own limit, and the broker's unless it is protected."""

@@ -16,7 +16,7 @@ from connection_limits.address_quotas import AddressQuotas
 from connection_limits.backlog import backlog
 from connection_limits.listener_quota import ListenerQuota, Wait, WaitsFor
 from connection_limits.quota_changes import check_change
-from connection_limits.rate import Meter, meter
+from connection_limits.rate_limit import RateLimit
 from connection_limits.settings import UNLIMITED, QuotaSettings
 
 _WAIT_FOR_SLOT = AcceptDecision(AcceptOutcome.WAIT_FOR_SLOT)
@@ -42,7 +42,7 @@ class ConnectionQuotas:
         self.wake = wake
         self.total = 0
         self.addresses = AddressQuotas(settings)
-        self.broker_meter: Meter = meter(settings, settings.max_connection_creation_rate, now_ms)
+        self.rate_limit = RateLimit(settings, settings.max_connection_creation_rate, settings.objective, now_ms)
         self.listeners: dict[str, ListenerQuota] = {}
         self._retired: set[str] = set()
         """Closed listeners that still have open connections."""
@@ -98,7 +98,7 @@ class ConnectionQuotas:
         of_broker_ms = of_listener_ms = 0
         in_broker_rate = not listener.protected
         if in_broker_rate:
-            rate = self.broker_meter
+            rate = self.rate_limit.meter
             rate.record(now_ms)
             if rate.limit < UNLIMITED:
                 of_broker_ms = rate.throttle_ms(now_ms)
@@ -109,7 +109,7 @@ class ConnectionQuotas:
         throttle_ms = max(of_broker_ms, of_listener_ms)
         if throttle_ms:
             listener.throttle.record(throttle_ms, now_ms)
-            own = listener_name in self.settings.listener_max_connection_creation_rate
+            own = listener.rate_limit.adaptive or listener_name in self.settings.listener_max_connection_creation_rate
             by_listener = own and of_listener_ms >= of_broker_ms
             limit = WaitsFor.LISTENER_RATE if by_listener else WaitsFor.BROKER_RATE
         elif self.has_slot(listener):
@@ -221,8 +221,8 @@ class ConnectionQuotas:
         if waited_ms > self.settings.window_ms:
             return
         if in_broker_rate:
-            self.broker_meter.unrecord(now_ms)
-        listener.meter.unrecord(now_ms)
+            self.rate_limit.unrecord(now_ms - waited_ms, now_ms)
+        listener.rate_limit.unrecord(now_ms - waited_ms, now_ms)
 
     def _wake_waiting(self) -> None:
         for listener in self.listeners.values():
@@ -236,16 +236,15 @@ class ConnectionQuotas:
     def backlog(self, listener_name: str, configured: int) -> int:
         """Return how many clients of the listener may wait in the kernel now."""
         listener = self._listener(listener_name)
-        rate = listener.rate_under(self.broker_meter.limit)
+        rate = listener.rate_under(self.rate_limit.meter.limit)
         return backlog(configured, rate, full=not self.has_slot(listener))
 
     def update(self, settings: QuotaSettings, now_ms: int) -> None:
         """Apply every limit that Kafka allows to change. Raises InvalidLimitError, and changes nothing."""
         check_change(self.settings, settings, {name: known.protected for name, known in self.listeners.items()})
-        old, self.settings = self.settings, settings
+        self.settings = settings
         self.addresses.configure(settings, now_ms)
-        if settings.max_connection_creation_rate != old.max_connection_creation_rate:
-            self.broker_meter.set_limit(settings.max_connection_creation_rate, now_ms)
+        self.rate_limit.configure(settings, settings.max_connection_creation_rate, settings.objective, now_ms)
         self._configure_listeners(now_ms)
         self._wake_waiting()
 

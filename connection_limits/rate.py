@@ -110,20 +110,24 @@ class WindowedRate:
 
 
 class TokenBucket:
-    """The same limit without the burst of ten windows: at most one second's tokens are saved, at least one token.
+    """The same limit without the burst of ten windows: the tokens of `saved_ms` are saved, and at least one token.
 
     The tokens may become negative, by one for each waiting connection; the wait pays them back. The displayed rate is
     still the windowed one.
     """
 
-    __slots__ = ("_max_delay_ms", "_rate", "_refilled_ms", "_tokens", "limit")
+    __slots__ = ("_max_delay_ms", "_rate", "_refilled_ms", "_saved_ms", "_tokens", "limit")
 
-    def __init__(self, num: int, window_ms: int, limit: int, now_ms: int) -> None:
+    def __init__(self, num: int, window_ms: int, limit: int, now_ms: int, saved_ms: int = 1_000) -> None:
         self.limit = limit
         self._rate = WindowedRate(num, window_ms, UNLIMITED, now_ms)
         self._max_delay_ms = window_ms
-        self._tokens = float(max(1, limit))
+        self._saved_ms = saved_ms
+        self._tokens = self._most()
         self._refilled_ms = now_ms
+
+    def _most(self) -> float:
+        return max(1.0, self.limit * self._saved_ms / 1000)
 
     @property
     def last_ms(self) -> int:
@@ -135,7 +139,7 @@ class TokenBucket:
 
     def _refill(self, now_ms: int) -> None:
         earned = (now_ms - self._refilled_ms) * self.limit / 1000
-        self._tokens = min(self._tokens + earned, float(max(1, self.limit)))
+        self._tokens = min(self._tokens + earned, self._most())
         self._refilled_ms = now_ms
 
     def record(self, now_ms: int) -> None:
@@ -145,7 +149,7 @@ class TokenBucket:
 
     def unrecord(self, now_ms: int) -> None:
         self._rate.unrecord(now_ms)
-        self._tokens = min(self._tokens + 1, float(max(1, self.limit)))
+        self._tokens = min(self._tokens + 1, self._most())
 
     def measure(self, now_ms: int) -> float:
         return self._rate.measure(now_ms)
@@ -164,7 +168,7 @@ class TokenBucket:
     def set_limit(self, limit: int, now_ms: int) -> None:
         self._refill(now_ms)
         self.limit = limit
-        self._tokens = min(self._tokens, float(max(1, limit)))
+        self._tokens = min(self._tokens, self._most())
 
 
 def meter(settings: QuotaSettings, limit: int, now_ms: int) -> Meter:

@@ -46,6 +46,16 @@ class LimitReference:
 
 
 @dataclass(frozen=True, slots=True)
+class Objective:
+    """The objective of an adaptive rate: a p99 of the time that a ready request waits for the event loop."""
+
+    p99_ms: int
+    """The largest p99, in milliseconds, at least 1."""
+    min_rate: int
+    """New connections a second that are always allowed."""
+
+
+@dataclass(frozen=True, slots=True)
 class QuotaSettings:
     """KIP-308, KIP-402 and KIP-612 limits. Listener maps are keyed by the listener's name; absent means inherited.
 
@@ -57,6 +67,10 @@ class QuotaSettings:
     max_connection_creation_rate: int = UNLIMITED
     listener_max_connections: Mapping[str, int] = field(default_factory=dict)
     listener_max_connection_creation_rate: Mapping[str, int] = field(default_factory=dict)
+    objective: Objective | None = None
+    """With it, the broker's rate adapts: max_connection_creation_rate is its upper bound."""
+    listener_objectives: Mapping[str, Objective] = field(default_factory=dict)
+    """Listeners whose own rate adapts. A listener does not inherit the broker's objective."""
     max_connections_per_ip: int = UNLIMITED
     max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     max_connection_creation_rate_per_ip: int = UNLIMITED
@@ -86,6 +100,9 @@ class QuotaSettings:
     def creation_rate_of(self, listener: str, *, protected: bool) -> int:
         inherited = UNLIMITED if protected else self.max_connection_creation_rate
         return self.listener_max_connection_creation_rate.get(listener, inherited)
+
+    def objective_of(self, listener: str, *, protected: bool) -> Objective | None:
+        return None if protected else self.listener_objectives.get(listener)
 
     @property
     def window_ms(self) -> int:

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 _FATAL = {Code.TOPIC_AUTHORIZATION_FAILED, Code.UNSUPPORTED_VERSION}
 
-_TURN_BYTES = 64 << 10
+_SLICE_BYTES = 64 << 10
 """Bytes after which other tasks of the event loop run: a megabyte of small batches takes 20 ms."""
 
 
@@ -56,7 +56,7 @@ class Fetching:
         self._failed = failed
         self._leaders_wanted = asyncio.Event()
         self._by_broker: dict[int, asyncio.Event] = {}
-        """For each broker that is read from, the event that wakes its loop."""
+        """The events that wake the fetch loops, by broker."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -204,7 +204,7 @@ class Fetching:
                 raise ProtocolError(f"{part.topic}-{part.partition} was not requested")
             if not reader.dropped and reader.fetch_offset == asked_from[reader.tp]:
                 self._take(reader, alone(part, len(body)))
-                if len(part.records) > _TURN_BYTES:
+                if len(part.records) > _SLICE_BYTES:
                     await asyncio.sleep(0)
 
     @property

@@ -23,7 +23,7 @@ from broker_runtime.controller.broker_states import BrokerControlState, BrokerEv
 from broker_runtime.controller.partitions import elections
 from broker_runtime.controller.sessions import Sessions
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import (
+from broker_runtime.metadata.areas.brokers import (
     UNTOLD,
     BrokerEndpoint,
     BrokerInfo,
@@ -33,14 +33,14 @@ from broker_runtime.metadata.brokers import (
     UnfenceBroker,
     UnregisterBroker,
 )
-from broker_runtime.metadata.configs import ConfigRecord, ResourceType
+from broker_runtime.metadata.areas.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps
 
 _EPOCH_UNKNOWN = -1
 _TAGS_MAX = 2 * TAGS_MAX
-"""Those of its file, and as many that brokers have automatically."""
+"""Maximum number of tags of a broker: those of its file, and as many that the broker sets itself."""
 _TAG_CHARACTERS_MAX = _TAGS_MAX * 512
 _TEXT_BYTES_MAX = 0x7FFF
 """Maximum length of a text.

@@ -166,7 +166,7 @@ class LimitsInForce:
             log.error("a member of connection group %s is not used: %s", name, error)
 
     def _set_rate(self, name: str | None, address: str | None) -> None:
-        """Apply the rate of the entity `name` to `address`, spelled as in the network layer."""
+        """Apply the rate of the entity `name` to `address`, which has the network layer's spelling."""
         rate = self._image.quotas.ip_rate(name)
         self._server.update_ip_rate(address, None if rate is None else int(rate))
 

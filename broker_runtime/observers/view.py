@@ -16,7 +16,7 @@ from uuid import UUID
 
 from broker_runtime.observers.context import RequestContext
 from broker_runtime.observers.source import MessageSource
-from broker_runtime.wire.primitives import Buffer, end_of, unpack
+from broker_runtime.wire.encoding.primitives import Buffer, end_of, unpack
 from kafka_bytes.uuids import encode_uuid
 
 _MILLISECONDS = {4: Packed(">i"), 8: Packed(">q")}
@@ -408,7 +408,10 @@ class Records:
 
     @property
     def compressed(self) -> bool | None:
-        """Whether any batch is compressed; None if it is unknown, as with `count`."""
+        """Whether any batch is compressed.
+
+        None if it is unknown, because a batch has an old format or is only in a file.
+        """
         buffer, codecs = self._source.bytes(), 0
         if self._region:
             return None

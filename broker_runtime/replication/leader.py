@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import BrokerInfo
-from broker_runtime.metadata.topics import Partition
+from broker_runtime.metadata.areas.brokers import BrokerInfo
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.storage.disk.waiters import OffsetWaiters
 from broker_runtime.storage.log.log import Log
 
@@ -33,7 +33,7 @@ UNKNOWN = -1
 
 @dataclass(slots=True)
 class Follower:
-    """`end_offset` is the offset of its last fetch: it has everything below."""
+    """A follower as its leader knows it. `end_offset` is the offset of its last fetch: it has everything below."""
 
     broker_epoch: int
     end_offset: int = UNKNOWN
@@ -123,7 +123,7 @@ class LeaderReplica:
                 follower = Follower(epoch)
                 is_one_unknown = True
                 if replica in self.isr:
-                    # It gets the time that every follower has before it is removed.
+                    # The follower gets the whole time that followers have before they are removed from the set.
                     follower.caught_up_s = now_s
             follower.lives = replica in brokers and not brokers[replica].fenced
             self.followers[replica] = follower

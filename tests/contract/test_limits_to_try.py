@@ -102,6 +102,13 @@ def test_quotas_that_observe_enforce_nothing_unless_that_is_asked_for() -> None:
     assert tried(observing, enforce=True).groups["shop/limit"] == AddressGroupLimits(max_connections=2, shared=True)
 
 
+def test_an_adaptive_rate_is_tried_at_its_maximum() -> None:
+    bounds = {"minRate": 1, "maxRate": 7, "objective": {"requestP99": "20ms"}}
+    limits = tried(a_quota({"listener": LISTENER}, adaptive=bounds))
+    assert limits.listener_limits == {LISTENER.lower(): (None, 7)}
+    assert ["adaptive.maxRate" in note for note in limits.notes] == [True]
+
+
 def test_a_workload_without_members_and_an_expired_quota_are_notes() -> None:
     workload = a_quota({"workload": {"podSelector": {}}}, "pods", maxConnections=2)
     expired = a_quota({"broker": {}}, "old", maxConnections=2, expiresAt="2025-01-01T00:00:00Z")

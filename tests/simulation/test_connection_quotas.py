@@ -51,7 +51,7 @@ def test_no_limits_by_default(broker: Broker) -> None:
         assert broker.rate(listener) > 0
         assert broker.blocked_s(listener) == 0
     # The protected listener's connections are not in the broker's rate.
-    assert broker.quotas.broker_meter.measure(broker.now_ms) == 20_000
+    assert broker.quotas.rate_limit.meter.measure(broker.now_ms) == 20_000
 
 
 def test_max_connections_per_ip() -> None:
@@ -229,7 +229,7 @@ def test_a_connection_refused_for_its_address_is_unrecorded_everywhere(
     assert (tally.throttled, len(tally.admitted_ms)) == (1, 0)
     assert broker.quotas.addresses.rates.rate(IP[listener], broker.now_ms) == 0
     assert broker.rate(listener) == 0
-    assert broker.quotas.broker_meter.measure(broker.now_ms) == 0
+    assert broker.quotas.rate_limit.meter.measure(broker.now_ms) == 0
     assert len(broker.delayed) == (1 if action is IpAction.DELAY else 0)
     assert broker.quotas.total == 0
 

@@ -11,8 +11,8 @@ from typing import Self
 
 import pytest
 
-from tools import dashboards
 from tools.chart import CRDS, chart_crds
+from tools.dashboards import rendering as dashboards
 from tools.reference import PAGES, REFERENCE
 
 ROOT = Path(__file__).resolve().parents[2]

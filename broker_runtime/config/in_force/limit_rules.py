@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from broker_runtime.config.declaring.definition import Value
 from broker_runtime.config.keys.broker import LISTENER_PREFIX, BrokerConfig, split_listener_prefix
 
+ADAPTIVE_P99 = BrokerConfig.connection_quota_adaptive_p99_ms.name
+ADAPTIVE_MIN_RATE = BrokerConfig.connection_quota_adaptive_min_rate.name
 LISTENER_LIMITS = (BrokerConfig.max_connections.name, BrokerConfig.max_connection_creation_rate.name)
 PER_IP = BrokerConfig.max_connections_per_ip.name
 PER_IP_OVERRIDES = BrokerConfig.max_connections_per_ip_overrides.name
@@ -17,15 +19,20 @@ PER_IP_OVERRIDES = BrokerConfig.max_connections_per_ip_overrides.name
 
 @dataclass(frozen=True, slots=True)
 class LimitProblem:
-    """`keys` are those that cause the problem, alone or together."""
+    """A violated rule. `keys` are those that cause the problem, alone or together.
+
+    If `one_is_enough`, the values without the first of these keys keep the rule.
+    """
 
     keys: tuple[str, ...]
     text: str
+    one_is_enough: bool = False
 
 
 def limit_problems(values: Mapping[str, Value], listeners: Collection[str]) -> Sequence[LimitProblem]:
     """Return the problems of `values`, typed; missing keys have no value. `listeners` are lower-case names."""
     found = [problem for base in LISTENER_LIMITS for problem in _listener_problems(base, values, listeners)]
+    found += [problem for prefix in _prefixes(values, listeners) for problem in _adaptive_problems(prefix, values)]
     if values.get(PER_IP) == 0 and not values.get(PER_IP_OVERRIDES):
         text = f"{PER_IP} can be set to zero only if {PER_IP_OVERRIDES} property is set."
         found.append(LimitProblem((PER_IP, PER_IP_OVERRIDES), text))
@@ -45,6 +52,27 @@ def _listener_problems(base: str, values: Mapping[str, Value], listeners: Collec
         if isinstance(value, int) and value <= 0:
             found.append(LimitProblem((name, base), f"Invalid {base} {value}"))
     return found
+
+
+def _prefixes(values: Mapping[str, Value], listeners: Collection[str]) -> Sequence[str]:
+    """Return the prefixes of keys: none for the broker's, and those of `listeners` and of listeners with values."""
+    named = [name for name in map(split_listener_prefix, values) if name[0] is not None]
+    names = dict.fromkeys([*sorted(listeners), *(listener for listener, _ in named)])
+    return ["", *(f"{LISTENER_PREFIX}{name}." for name in names)]
+
+
+def _adaptive_problems(prefix: str, values: Mapping[str, Value]) -> Sequence[LimitProblem]:
+    """Return the problem of an adaptive rate whose minimum exceeds its maximum."""
+    if not values.get(prefix + ADAPTIVE_P99):
+        return []
+    rate = BrokerConfig.max_connection_creation_rate.name
+    least, most = (values.get(prefix + key, values.get(key)) for key in (ADAPTIVE_MIN_RATE, rate))
+    if not isinstance(least, int) or not isinstance(most, int) or least <= most:
+        return []
+    keys = tuple(dict.fromkeys((prefix + ADAPTIVE_MIN_RATE, ADAPTIVE_MIN_RATE, prefix + rate, rate)))
+    text = f"Invalid {prefix}{ADAPTIVE_MIN_RATE} {least}: must be at most {prefix}{rate}, which is {most}"
+    # Without the objective, the maximum remains as a fixed limit.
+    return [LimitProblem((prefix + ADAPTIVE_P99, *keys), text, one_is_enough=True)]
 
 
 def proxy_key(listener: str) -> str:

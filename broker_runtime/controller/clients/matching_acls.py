@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from broker_runtime.controller.capacity import RECORDS_MAX
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.acls import Acls
+from broker_runtime.metadata.areas.acls import Acls
 from broker_runtime.security.acls.model import Acl, AclFilter, AclPattern
 from broker_runtime.slicing.steps import Steps, chosen, drain, gathered, listed, pages
 
@@ -20,7 +20,7 @@ _ACLS_OF_A_STEP = 128
 
 
 class MatchingAcls:
-    """Owns what one request has found so far."""
+    """Finds the ACLs that the filters of one request match, and remembers the results by filter."""
 
     def __init__(self, acls: Acls) -> None:
         self._acls = acls

@@ -29,12 +29,12 @@ log = logging.getLogger(__name__)
 _SERVES, _DIALS = Uses(serves=True), Uses(dials=True)
 
 Signature = tuple[tuple[int, int, int], ...]
-"""Of each file of a listener: its number, its size, and the time of its last change."""
+"""The inode, the size and the time of the last change of each file of a listener."""
 
 
 @dataclass(slots=True)
 class _Loaded:
-    """What is in force of one listener, and the files that it was read from."""
+    """The keys and certificates that are in force on one listener, and the files that they were read from."""
 
     protocol: SecurityProtocol
     material: TlsMaterial
@@ -44,16 +44,17 @@ class _Loaded:
 
 
 class TlsInForce:
-    """Owns what is loaded of each listener; new connections use the newest. Nothing is durable.
+    """Owns the loaded keys and certificates of each listener; new connections use the newest. Nothing is durable.
 
-    What cannot be loaded, or may not replace what is in force, is logged and counted; the old stays in force.
+    Files that cannot be loaded, or that may not replace those in force, are logged and counted; the old ones stay in
+    force.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
         self._values: Mapping[str, Value] = settings.values
         self._loaded: dict[str, _Loaded] = {}
-        """By the listener's name in upper case."""
+        """The loaded files of each listener, by its name in upper case."""
         self._reloads: Counter[tuple[str, str]] = Counter()
         self._ciphers = CipherCounts()
 
@@ -121,7 +122,7 @@ class TlsInForce:
         """Use changed values for new connections."""
         self._values = effective.values
         for listener in [name for name in self._loaded if name not in effective.listeners.names]:
-            # It is closed, or opened from now on, with all of its settings.
+            # The listener is closed. If it is opened again, all of its settings are read again.
             del self._loaded[listener]
         for listener, loaded in self._loaded.items():
             settings = tls_settings_of(self._values, listener, loaded.protocol)
@@ -157,7 +158,7 @@ class TlsInForce:
             )
 
     def report(self) -> Mapping[str, Mapping[str, object]]:
-        """Return what is in force of each listener, see `tls_report`."""
+        """Return the certificates and settings that are in force on each listener."""
         return {name: tls_report(loaded.material, loaded.problem) for name, loaded in self._loaded.items()}
 
     def collect(self) -> Iterable[Sample]:

@@ -37,7 +37,7 @@ _NOT_HELD: Final = (None, None, None, None)
 
 
 class AuditMetrics(NamedTuple):
-    """Figures since the start.
+    """Figures of the audit log since the start.
 
     `events` counts those that have a number, `dropped` those that were dropped. `queued_bytes` wait to be written, and
     `waiting_spools` wait to be landed.

@@ -39,7 +39,10 @@ class MissingBatches(NamedTuple):
 
 
 class Supplied(NamedTuple):
-    """Whole batches, in order; the source has nothing else below `covered_to`. `may_have_gaps` allows gaps."""
+    """Batches from a source: whole and in order, and all that the source has below `covered_to`.
+
+    `may_have_gaps` allows gaps.
+    """
 
     records: bytes
     covered_to: int
@@ -63,7 +66,7 @@ class Mending:
         self._stays: list[DamagedRange] = []
         """The damaged ranges of the new segment."""
         self._missing: list[str] = []
-        """For each range that stays damaged: why no source supplies it."""
+        """Why no source supplies the batches, one sentence for each range that stays damaged."""
 
     def run(self) -> Generator[Work | MissingBatches, Supplied | None, int]:
         """Yield work for a thread, and `MissingBatches`, which the caller answers: `Supplied` or a NotSuppliedError.
@@ -139,9 +142,9 @@ class Mending:
             raise ReplacingStoppedError(log.failure or f"{log.place} was truncated, or the segment has expired")
 
     def _copied(self, writer: BatchWriter, start: int, stop: int) -> Generator[Work, None, None]:
-        for turn in DiskSlices(_copy(writer, self._segment, start, stop), self._monotonic):
+        for time_slice in DiskSlices(_copy(writer, self._segment, start, stop), self._monotonic):
             try:
-                yield turn
+                yield time_slice
             except DamagedFileError:
                 self._log.recheck(self._segment)
                 raise

@@ -63,7 +63,7 @@ def first_since(log: Log, timestamp: int, unpacked_bytes_max: int) -> Search:
 
 
 def _search_start(log: Log, segment: Segment, timestamp: int) -> int | None:
-    """`Segment.search_start`; a failure schedules a check of the segment. Raises OSError, KafkaError."""
+    """Search the segment for the timestamp; a failure schedules a check of the segment. Raises OSError, KafkaError."""
     try:
         return segment.search_start(timestamp, log.log_start_offset)
     except (OSError, KafkaError):
@@ -89,7 +89,7 @@ def newest(log: Log, unpacked_bytes_max: int) -> Search:
         if segment.max_timestamp < 0:
             continue
         if _newest_begins_before(log.log_start_offset, segment):
-            # Its newest record may be deleted: the others have to be checked.
+            # The segment's newest record may be deleted: its other records have to be checked.
             oldest = segment
         elif known is None or segment.max_timestamp > known.max_timestamp:
             known = segment
@@ -153,7 +153,7 @@ class _Stretch:
         return None
 
     def first_since_nearby(self, timestamp: int) -> FoundRecord | None:
-        """Like `first_since`, but None also if a few KB do not decide it."""
+        """Return the first record that is not older. None if there is none, or if reading a few KB does not find it."""
         nearby = replace(self, end=min(self.end, self.start + _READ_HERE_BYTES))
         for position, header in islice(nearby._headers(), _LOOKED_AT_HERE):
             if header.newest_ms >= timestamp:

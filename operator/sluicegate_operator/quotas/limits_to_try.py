@@ -12,8 +12,8 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
 from sluicegate_operator.planning.layout.cluster_layout import INTERNAL, quota_window
-from sluicegate_operator.planning.layout.connection_groups import ANYBODY
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.connection_groups import ANYBODY
+from sluicegate_operator.planning.limits.limits import (
     CONNECTION_CREATION_RATE,
     COUNT_PER_IP_OVERRIDES,
     IP,
@@ -126,5 +126,10 @@ def _notes(plan: QuotaPlan, quotas: Sequence[ConnectionQuota]) -> Iterator[str]:
             )
         elif verdict.message:
             yield f"ConnectionQuota {quota.name}: {verdict.message}"
+        elif quota.spec.adaptive is not None:
+            yield (
+                f"ConnectionQuota {quota.name} is adaptive, and is tried with its adaptive.maxRate: the log does not "
+                "say how far brokers would have lowered the rate"
+            )
         elif quota.spec.is_observing:
             yield f"ConnectionQuota {quota.name} has mode Observe, which delays and rejects nothing: --enforce tries it"

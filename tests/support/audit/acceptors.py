@@ -204,6 +204,7 @@ class AcceptorBench:
             limits=NetworkLimits(quotas=settings),
             notices=self._notices,
             established_used_s=0.0,
+            newcomers_s=0.0,
         )
         runtime = AcceptorRuntime(cast(Shared, shared), self.quotas, RefusalLog(10_000))
         self._listening = {name: InventedListening(10 + number) for number, name in enumerate(listeners)}

@@ -8,7 +8,7 @@ from connection_limits.accept_decision import AcceptDecision, AcceptOutcome
 from connection_limits.groups.connection_group import AddressGroupLimits
 from connection_limits.limit_met import limit_met, rate_in_force
 from connection_limits.quotas import ConnectionQuotas
-from connection_limits.settings import IpAction, LimitReference, QuotaSettings
+from connection_limits.settings import IpAction, LimitReference, Objective, QuotaSettings
 
 NOW = 5_000_000
 IP, OTHER = "10.0.0.1", "10.0.0.2"
@@ -101,3 +101,16 @@ def test_the_broker_s_rate_is_none_of_the_protected_listener_s() -> None:
 def test_only_a_connection_that_waits_waits_for_a_limit() -> None:
     with pytest.raises(ValueError, match="has no waiting connection"):
         limit_met(quotas_of(), "EXTERNAL", AcceptDecision(AcceptOutcome.WAIT_FOR_SLOT), IP)
+
+
+def test_a_rate_that_adapts_is_its_objective_and_counts_as_its_maximum() -> None:
+    objective = Objective(p99_ms=20, min_rate=1)
+    rates = {"EXTERNAL": 10}
+    quotas = quotas_of(listener_max_connection_creation_rate=rates, listener_objectives={"EXTERNAL": objective})
+    quotas.listeners["EXTERNAL"].rate_limit.set_limit(2, NOW)
+    key = "listener.name.external.connection.quota.adaptive.p99.ms"
+    assert met(quotas) == LimitReference(key, 20)
+    assert rate_in_force(quotas, "EXTERNAL") == 10
+    broker = quotas_of(max_connection_creation_rate=1, objective=objective)
+    assert met(broker) == LimitReference("connection.quota.adaptive.p99.ms", 20)
+    assert rate_in_force(broker, "EXTERNAL") == 1

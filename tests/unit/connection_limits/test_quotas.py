@@ -55,7 +55,7 @@ def test_an_abandoned_wait_frees_the_listener_and_ends_the_blocked_time() -> Non
 @pytest.mark.parametrize("strategy", Strategy)
 def test_a_client_that_hangs_up_while_it_waits_costs_no_rate(strategy: Strategy) -> None:
     quotas = quotas_of(QuotaSettings(max_connection_creation_rate=1, quota_window_num=2, strategy=strategy))
-    meters = [quotas.broker_meter, quotas.listeners[CLIENTS].meter]
+    meters = [quotas.rate_limit.meter, quotas.listeners[CLIENTS].meter]
     while quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is AcceptOutcome.ADMIT:
         pass
     with_the_wait = [meter.measure(NOW + 300) for meter in meters]
@@ -225,7 +225,7 @@ class QuotaMachine(RuleBasedStateMachine):
             self.quotas.add_listener(name, self.now_ms)
 
     def sums(self) -> list[float]:
-        meters = [self.quotas.broker_meter, *(known.meter for known in self.quotas.listeners.values())]
+        meters = [self.quotas.rate_limit.meter, *(known.meter for known in self.quotas.listeners.values())]
         return [meter.measure(self.now_ms) for meter in meters]
 
     def settle(self, name: str, ip: str, decision_outcome: AcceptOutcome, at_ms: int) -> None:

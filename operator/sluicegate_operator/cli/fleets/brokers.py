@@ -42,7 +42,7 @@ def brokers(
     command_config: CommandConfigOption = None,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
 ) -> None:
-    """Addresses, releases and protocol versions of brokers; with --tags all that they say of themselves."""
+    """Show addresses, releases and protocol versions of brokers; with --tags everything that they report."""
     wanted = broker or ()
     found = ask(
         (bootstrap_server, data_dir, cluster, command_config), "sluicegate-brokers", lambda asked: _found(asked, wanted)
@@ -63,7 +63,7 @@ async def _found(asked: AdminApi, wanted: Sequence[int]) -> list[FoundBroker]:
     try:
         told = await asked.describe_brokers(wanted)
     except (UnsupportedApiError, AdminConnectionError) as error:
-        # It has just answered describe_cluster, which every broker answers.
+        # The broker has just answered describe_cluster, which every broker serves.
         raise RefusedError(f"{error}; only brokers of Sluicegate describe themselves") from None
     return [FoundBroker(one, one.id in serving) for one in told]
 

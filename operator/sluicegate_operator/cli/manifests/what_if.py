@@ -19,7 +19,7 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
 from sluicegate_operator.cli.options import ClusterOption, FilesOption, Output
-from sluicegate_operator.planning.layout.connection_groups import canonical_member
+from sluicegate_operator.planning.limits.connection_groups import canonical_member
 from sluicegate_operator.quotas.limits_to_try import QuotasToTry, limits_to_try
 
 REFUSED, BAD_USE = 1, 2

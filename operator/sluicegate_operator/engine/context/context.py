@@ -24,7 +24,7 @@ from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.planning.rolls.roll import RollStep
 
 REMEMBERED_FIELDS = ("dynamicConfigKeys", "configKeys", "limitsSet", "aclsSet", "quotasSet", "credentialSet")
-"""Fields of a status that are written separately, before a change is made: see ReconcileContext.remember."""
+"""Fields of a status that `ReconcileContext.remember` writes separately, before a change is made."""
 
 STATUS_WRITERS_MAX = 4
 """Most concurrent status writes, over all clusters: half of the client's threads stay free for changes."""
@@ -111,7 +111,10 @@ class ReconcileContext(Protocol):
         """
 
     async def report_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
-        """In their statuses. `refusals` keeps refusals of a status that may pass. Raises only what concerns all."""
+        """Report in the statuses of these objects that they cannot be read.
+
+        `refusals` keeps refusals that may pass. Raises KubeError only if it concerns all objects.
+        """
 
     async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:
         """Record an Event on the resource."""

@@ -60,7 +60,7 @@ class SetEvents:
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, Role, str], _Asked] = {}
-        """By uid of the cluster, role and question; only for clusters that have lacked something lately."""
+        """Answers by uid of the cluster, role and question; only for clusters that have lacked something lately."""
 
     async def refused(
         self, kube: KubeClient, cluster: BrokerCluster, role: Role, missing: Sequence[str]
@@ -85,7 +85,7 @@ class SetEvents:
     ) -> list[FailingNode]:
         key, now_s = (cluster.metadata.uid, role, question), asyncio.get_running_loop().time()
         before = self._asked.pop(key, None)
-        # Also those of clusters that are gone.
+        # This also removes the answers of deleted clusters.
         self._asked = {of: one for of, one in self._asked.items() if now_s < one.again_s + LONGEST_PAUSE_S}
         if not nodes:
             return []

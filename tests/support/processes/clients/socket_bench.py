@@ -50,9 +50,9 @@ class Bench:
         self.server.start()
         return self.server
 
-    def new_poller(self, turn_s: float) -> Poller:
+    def new_poller(self, slice_s: float) -> Poller:
         now = SystemClock().monotonic
-        return EpollPoller(self.loop, now, turn_s) if self.poller_kind == "epoll" else LoopPoller(self.loop)
+        return EpollPoller(self.loop, now, slice_s) if self.poller_kind == "epoll" else LoopPoller(self.loop)
 
     @property
     def connection_count(self) -> int:

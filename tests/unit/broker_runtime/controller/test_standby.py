@@ -11,7 +11,7 @@ from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from tests.support.fakes.journal_store import NO_FAULT, Fault
@@ -96,7 +96,7 @@ def test_a_silent_one_is_succeeded_and_never_serves_beside_the_next() -> None:
 
 
 def test_a_controller_that_slept_through_its_lease_is_not_active_when_it_wakes() -> None:
-    """As after SIGSTOP: its timers have not run yet when the first request arrives."""
+    """After SIGSTOP, the controller's timers have not run yet when the first request arrives."""
 
     async def main() -> None:
         one, two = await started(group, 1, 2)

@@ -11,7 +11,7 @@ import pytest
 from broker_runtime.config import broker_settings
 from broker_runtime.config.in_force.effective import effective_config
 from broker_runtime.errors import ConfigError
-from broker_runtime.metadata.quotas import IP_RATE_KEY, ClientQuotaRecord
+from broker_runtime.metadata.areas.quotas import IP_RATE_KEY, ClientQuotaRecord
 from broker_runtime.network.quotas.host_names import HostNames
 from broker_runtime.node.limits_in_force import LimitsInForce
 from connection_limits.groups.connection_group import AddressGroupLimits

@@ -4,8 +4,8 @@ import pytest
 
 from broker_runtime.config import BrokerConfig
 from broker_runtime.config.keys.broker import LISTENER_PREFIX
-from broker_runtime.metadata.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
-from broker_runtime.metadata.quotas import IP_RATE_KEY
+from broker_runtime.metadata.areas.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
+from broker_runtime.metadata.areas.quotas import IP_RATE_KEY
 from connection_limits import keys
 from connection_limits.settings import UNLIMITED, IpAction, QuotaSettings, Strategy
 

@@ -113,7 +113,7 @@ def test_what_a_group_refuses_is_taken_back_everywhere() -> None:
     scene.group("tight", A, rate=1, shared=1)
     assert scene.admitted(A, 12) == 1
     assert scene.quotas.addresses.rates.rate(A, NOW) == 1
-    assert scene.quotas.broker_meter.measure(NOW) == 1
+    assert scene.quotas.rate_limit.meter.measure(NOW) == 1
     assert scene.quotas.listeners[L].meter.measure(NOW) == 1
     scene.group("tight")
     assert scene.admitted(A, 20) == 7, "all that the loose one has left"
