@@ -28,7 +28,7 @@ from audit_pipeline.spool.tables import schema_of
 from audit_pipeline.spool.targets import SUFFIX, Target
 
 MANIFEST = "_manifest.json"
-FORMAT = 3
+FORMAT = 4
 GRACE_S = 3600
 
 WHOLE = ""
@@ -66,7 +66,7 @@ class Manifest:
     - `files`: the files of each table and event-day (ISO, WHOLE if there is none).
     - `days`: the record of each day: built_us, settings (of its results) and late (rows of files that came after
       the day was over).
-    - `pending`: days outside of the requested range that have to be built.
+    - `pending`: days (2026-11-22) and hours (2026-11-22T05) outside of the requested range that have to be built.
     - `superseded`: files of former versions, with the time since 1970 at which they were superseded.
     - `summary`: rows that the build wrote, and what the log has and lacks over all days.
     """

@@ -7,7 +7,6 @@ read once: the offsets up to which the topic was scanned are stored.
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from typing import Protocol
 
 import msgspec
@@ -96,12 +95,12 @@ class AuditTopic(SegmentListing):
                 deleted[entry.boot] = min(deleted.get(entry.boot, before), before)
         return holes(self.found, deleted, settled_us)
 
-    def rows_of(self, days: Collection[date], *, only_new: bool = False) -> int:
+    def rows_of(self, hours: Collection[int], *, only_new: bool = False) -> int:
         old = {each.entry.path for each in self._former.entries} if only_new else ()
-        return sum(entry.rows for entry in self.found.touching(days) if entry.path not in old)
+        return sum(entry.rows for entry in self.found.touching(hours) if entry.path not in old)
 
-    def events(self, spark: SparkSession, days: Collection[date]) -> EventFrames:
-        wanted = self.found.touching(days)
+    def events(self, spark: SparkSession, hours: Collection[int]) -> EventFrames:
+        wanted = self.found.touching(hours)
         first = dict(self._high)
         of_wanted = {(entry.path, entry.table) for entry in wanted}
         for each in self._entries:
@@ -110,7 +109,7 @@ class AuditTopic(SegmentListing):
         records = self._frame(first)
         return EventFrames(**{table: events_of(records, table, wanted) for table in contract().tables})
 
-    def scan_again(self, days: Collection[date]) -> bool:
+    def scan_again(self, hours: Collection[int]) -> bool:
         """Return False: brokers have validated the content of a topic."""
         return False
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import date
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -53,14 +52,14 @@ class LandedSegments(SegmentListing):
             deleted.update(expired(target))
         return holes(self.found, deleted, settled_us)
 
-    def rows_of(self, days: Collection[date], *, only_new: bool = False) -> int:
+    def rows_of(self, hours: Collection[int], *, only_new: bool = False) -> int:
         old = self._known_files if only_new else ()
         return sum(
-            entry.rows for entry in self.found.touching(days) if (entry.source, entry.path, entry.size) not in old
+            entry.rows for entry in self.found.touching(hours) if (entry.source, entry.path, entry.size) not in old
         )
 
-    def events(self, spark: SparkSession, days: Collection[date]) -> EventFrames:
-        wanted = self.found.touching(days)
+    def events(self, spark: SparkSession, hours: Collection[int]) -> EventFrames:
+        wanted = self.found.touching(hours)
         frames = {}
         for table in contract().tables:
             schema = event_schema(table)
@@ -72,8 +71,8 @@ class LandedSegments(SegmentListing):
             frames[table] = local_frame(spark, schema) if frame is None else frame
         return EventFrames(**frames)
 
-    def scan_again(self, days: Collection[date]) -> bool:
-        wanted = self.found.touching(days)
+    def scan_again(self, hours: Collection[int]) -> bool:
+        wanted = self.found.touching(hours)
         if any_has_gone(wanted, self._targets):
             # Another process has compacted meanwhile: the same events are in other files.
             self._scan()

@@ -57,7 +57,7 @@ def files(folder: Path, remembered: bytes | None = None) -> LandedSegments:
     return LandedSegments([str(folder)], remembered, WEEK.now_us)
 
 
-def test_the_topic_gives_the_same_days_and_segments_as_the_files(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_topic_gives_the_same_hours_and_segments_as_the_files(spark: SparkSession, tmp_path: Path) -> None:
     batches, _ = arrivals(WEEK)
     for file in batches[0]:
         put(file, tmp_path)
@@ -75,24 +75,24 @@ def test_the_topic_gives_the_same_days_and_segments_as_the_files(spark: SparkSes
             put(file, tmp_path)
     publish_all(tmp_path, topic)
     found, landed = look(spark, topic, first.remembered()), files(tmp_path, first_files.remembered())
-    days = landed.touched
-    assert found.touched == days != set()
+    hours = landed.touched
+    assert found.touched == hours != set()
     assert (found.lost, list(found.holes(WEEK.now_us))) == (landed.lost, list(landed.holes(WEEK.now_us)))
     assert list(found.set_aside) == list(landed.set_aside)
-    assert [found.rows_of(days), found.rows_of(days, only_new=True)] == [
-        landed.rows_of(days),
-        landed.rows_of(days, only_new=True),
+    assert [found.rows_of(hours), found.rows_of(hours, only_new=True)] == [
+        landed.rows_of(hours),
+        landed.rows_of(hours, only_new=True),
     ]
-    assert look(spark, topic, found.remembered()).touched == days
-    found.settle(days)
+    assert look(spark, topic, found.remembered()).touched == hours
+    found.settle(hours)
     again = look(spark, topic, found.remembered())
-    assert (again.touched, again.rows_of(days)) == (set(), found.rows_of(days))
+    assert (again.touched, again.rows_of(hours)) == (set(), found.rows_of(hours))
 
     # Results of deleted records stay as they were built.
     later = look(spark, topic, found.remembered(), low=len(topic.records))
     assert later.touched == set()
-    assert later.lost >= days
-    assert not later.found.touching(days)
+    assert later.lost >= hours
+    assert not later.found.touching(hours)
 
 
 def test_a_topic_without_records_is_empty_and_a_recreated_topic_is_reported(spark: SparkSession) -> None:
