@@ -236,7 +236,9 @@ def _with_unbuilt(kept: Iterable[SegmentEntry], former: Iterable[SegmentEntry]) 
                 for hour in hours
                 if (waiting := unbuilt.get((entry.table, entry.boot, hour))) and waiting.touch(entry.low, entry.high)
             ]
-        found.append(replace(entry, unbuilt=tuple(hours)))
+        unbuilt_now = tuple(hours)
+        # There may be a hundred thousand entries: only those that change are copied.
+        found.append(entry if unbuilt_now == entry.unbuilt else replace(entry, unbuilt=unbuilt_now))
     return found
 
 

@@ -88,7 +88,7 @@ class LandedSegments(SegmentListing):
 
     def remembered(self) -> bytes:
         """Return the files that count, and other files that need not be read again."""
-        counting = [replace(entry, counts=True) for entry in self.found.entries]
+        counting = [entry if entry.counts else replace(entry, counts=True) for entry in self.found.entries]
         # A file that was damaged after it had counted is listed twice: results were built with it, and its fault is
         # reported.
         places = {(entry.source, entry.path) for entry in counting if entry.is_present}

@@ -1,6 +1,6 @@
-"""The facts of storms in an hour need the events of a minute before it and of eleven minutes after it, and no others."""
+"""The facts of storms in an hour need the events of a minute before it and of eleven minutes after it."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +14,7 @@ from audit_pipeline.results.storms.storm_bins import AFTER, BEFORE, storm_bins
 from tests.support.audit.spark_frames import events
 
 LIMITS = StormLimits(connections=9, held=5)
-MIDNIGHT = datetime(2026, 11, 20)
+MIDNIGHT = datetime(2026, 11, 20, tzinfo=UTC)
 HOURS = hours_of_day(MIDNIGHT.date())
 WHERE = {"cluster_id": "c1", "broker_id": 1, "boot_id": "a", "listener": "EXTERNAL", "client_ip": "10.0.0.1"}
 
