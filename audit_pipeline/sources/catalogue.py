@@ -8,6 +8,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
+from sys import intern
 from typing import NamedTuple
 
 from audit_pipeline.hours import by_day, hour_at, shown
@@ -108,6 +109,18 @@ class Hole(NamedTuple):
     broker_id: int
     holes: int
     open_since_us: int | None = None
+
+
+def with_shared_names(entry: SegmentEntry) -> SegmentEntry:
+    """Return the entry with names that are the same objects in all entries: there may be a hundred thousand."""
+    return replace(
+        entry,
+        source=intern(entry.source),
+        table=intern(entry.table),
+        cluster_id=intern(entry.cluster_id),
+        boot_id=intern(entry.boot_id),
+        end=intern(entry.end),
+    )
 
 
 def day_of(us: int) -> date:

@@ -3,15 +3,15 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-import msgspec
 from pyspark.sql import SparkSession
 
 from audit_pipeline.contract import contract
 from audit_pipeline.results.frames import EventFrames, event_schema
-from audit_pipeline.sources.catalogue import Hole, SegmentEntry, holes
+from audit_pipeline.sources.catalogue import Hole, SegmentEntry, holes, with_shared_names
 from audit_pipeline.sources.local_frame import local_frame
 from audit_pipeline.sources.look import SegmentListing
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
+from audit_pipeline.sources.remembered import packed, unpacked
 from audit_pipeline.sources.segments import any_has_gone, damaged, look
 from audit_pipeline.spool.targets import Target, open_target
 from audit_pipeline.upkeep.retention import expired
@@ -25,7 +25,7 @@ class LandedSegments(SegmentListing):
 
     def __init__(self, sources: Sequence[str], remembered: bytes | None, now_us: int) -> None:
         self._targets: dict[str, Target] = {source: open_target(source) for source in sources}
-        self._former = msgspec.json.decode(remembered, type=list[SegmentEntry]) if remembered else []
+        self._former = [with_shared_names(entry) for entry in unpacked(remembered, SegmentEntry)] if remembered else []
         self._known_files = {(entry.source, entry.path, entry.size) for entry in self._former}
         super().__init__(self._former)
         self._now_us = now_us
@@ -93,7 +93,7 @@ class LandedSegments(SegmentListing):
         # reported.
         places = {(entry.source, entry.path) for entry in counting if entry.is_present}
         others = [replace(each, counts=False) for each in self._present if (each.source, each.path) not in places]
-        return msgspec.json.encode([*counting, *others])
+        return packed([*counting, *others])
 
 
 def _wanted(entry: SegmentEntry) -> WantedFile:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from audit_pipeline.contract import contract
-from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US, SegmentEntry, SetAside
+from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US, SegmentEntry, SetAside, with_shared_names
 from audit_pipeline.spool.listing import SegmentPath, segment_paths
 from audit_pipeline.spool.segment import Footer, NoSegmentError, parse_segment_path, read_footer
 from audit_pipeline.spool.stored_segment import LOOKS_AT_ONCE, has_gone, row_groups_at
@@ -87,7 +87,7 @@ def _read_entry(source: str, target: Target, known: Known, file: SegmentPath) ->
         metadata, schema = _metadata(target, file.path)
         footer = read_footer(metadata)
         _require_possible(footer)
-        entry = _entry(source, target, file, metadata, schema, footer)
+        entry = with_shared_names(_entry(source, target, file, metadata, schema, footer))
         if former is not None and entry.fault is None:
             # The file could not be read to its end before, or has been rewritten since.
             return _damage(target, entry) or entry

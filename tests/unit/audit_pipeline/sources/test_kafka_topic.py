@@ -6,8 +6,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from audit_pipeline.errors import BadUseError
-from audit_pipeline.sources.kafka_topic import AuditTopic, Offsets
+from audit_pipeline.sources.kafka_topic import AuditTopic, Offsets, Remembered
 from audit_pipeline.sources.landed import LandedSegments
+from audit_pipeline.sources.remembered import packed
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.publish import publish, published_numbers
 from tests.support.audit.audit_weeks.week import Week, arrivals, put
@@ -98,6 +99,6 @@ def test_the_topic_gives_the_same_hours_and_segments_as_the_files(spark: SparkSe
 def test_a_topic_without_records_is_empty_and_a_recreated_topic_is_reported(spark: SparkSession) -> None:
     empty = look(spark, MemoryTopic())
     assert (empty.touched, list(empty.holes(WEEK.now_us)), list(empty.set_aside)) == (set(), [], [])
-    remembered = empty.remembered().replace(b'"0":0', b'"0":7')
+    remembered = packed([(Remembered({0: 7}),)])
     with pytest.raises(BadUseError, match="its partition 0 ends at 0, but was read up to 7 before: give another"):
         look(spark, MemoryTopic(), remembered)
