@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def write_files(count: int, folder: Path) -> int:
     """Write about so many files; return their number."""
-    tables = {}
+    tables: dict[str, pa.Table] = {}
     for file in landed(WEEK, Truth(WEEK.now_us)):
         tables.setdefault(file.path.partition("/")[0], pq.read_table(io.BytesIO(file.data)).slice(0, ROWS))
     told = {table: rows.num_rows for table, rows in tables.items()}
