@@ -28,6 +28,7 @@ from audit_pipeline.jobs.computing import daily_results, facts, hourly_results, 
 from audit_pipeline.jobs.days import AskedDays, beside, days_to_compute, hours_to_build, note_of, results_mark
 from audit_pipeline.jobs.progress import Progress
 from audit_pipeline.jobs.result_files import ResultFiles
+from audit_pipeline.jobs.session import for_few_rows
 from audit_pipeline.jobs.store import prepare
 from audit_pipeline.jobs.unchanged import MADE_FROM, made_from, published_again, without_dropped
 from audit_pipeline.reading.published import (
@@ -58,6 +59,8 @@ log = logging.getLogger(__name__)
 
 _ROWS_AT_ONCE: Final = 20_000_000
 """Days are built together up to this number of event rows; the hours of a single day may have more."""
+FEW_ROWS: Final = 1_000_000
+"""A build of fewer rows of events is short for Java, and facts of fewer rows are few for Spark."""
 _DISK_IS_FULL: Final = "No space left on device"
 _HOLES: Final = (
     StructType()
@@ -173,8 +176,10 @@ class _Build:
             new_rows, told = source.rows_of(built, only_new=True), noted.get(day.isoformat())
             noted[day.isoformat()] = note_of(told, day, self._request.now_us, new_rows, settings)
         dropped = self._drop_old(noted, asked)
-        self._build_daily(days_to_compute(noted, settings), noted)
-        self._build_whole(source, asked)
+        known = [hour for day in noted for hour in hours_of_day(date.fromisoformat(day))]
+        with for_few_rows(self._spark, is_wanted=source.rows_of(known) < FEW_ROWS):
+            self._build_daily(days_to_compute(noted, settings), noted)
+            self._build_whole(source, asked)
         # Including hours beyond the retention: it may become longer.
         left = (source.touched | pending | dropped) - self._sure
         left |= {hour for hour in others if not asked.has(day_of_hour(hour))}
@@ -194,7 +199,9 @@ class _Build:
         for looks_left in reversed(range(_LOOKS_MAX)):
             try:
                 self._write_facts(source, hours)
-                self._write_storms(source, sorted({*hours, *others}))
+                with for_few_rows(self._spark, is_wanted=source.rows_of(hours) < FEW_ROWS):
+                    self._write_hourly(hours)
+                    self._write_storms(source, sorted({*hours, *others}))
                 self._sure.update(hours)
                 self._built.update(hours)
                 source.settle(hours)
@@ -223,6 +230,8 @@ class _Build:
         if has_unknown_clients(events.partition):
             events = with_clients(events)
         self._files.write_hours(facts(events), hours)
+
+    def _write_hourly(self, hours: Collection[int]) -> None:
         stored = {table: self._files.stored_hours(table, hours) for table in ("usage", "latency_hist")}
         self._files.write_hours(hourly_results(stored), hours)
 
