@@ -13,15 +13,15 @@ from audit_pipeline.results.coverage import coverage
 from audit_pipeline.results.error_budget import error_budget
 from audit_pipeline.results.frames import EventFrames
 from audit_pipeline.results.heard_windows import heard_windows, registrations
-from audit_pipeline.results.idle_topics import idle_topics
-from audit_pipeline.results.inventory_hours import inventory_hours
+from audit_pipeline.results.inventories.idle_topics import idle_topics
+from audit_pipeline.results.inventories.inventory_hours import inventory_hours
+from audit_pipeline.results.inventories.replica_hours import replica_hours
+from audit_pipeline.results.inventories.replicas import replicas
 from audit_pipeline.results.latency import latency
 from audit_pipeline.results.mirror_buckets import mirror_buckets
 from audit_pipeline.results.objectives import objectives
 from audit_pipeline.results.outcomes.changes import changes
 from audit_pipeline.results.outcomes.failures import failures
-from audit_pipeline.results.replica_hours import replica_hours
-from audit_pipeline.results.replicas import replicas
 from audit_pipeline.results.requested.latency_hist import latency_hist
 from audit_pipeline.results.requested.minutes import minutes
 from audit_pipeline.results.requested.usage import usage

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
 from audit_pipeline.results.frames import as_table
-from audit_pipeline.results.replica_hours import newest_reports
+from audit_pipeline.results.inventories.replica_hours import newest_reports
 from audit_pipeline.results.times import after
 
 FRESH_S: Final = 2 * 3600

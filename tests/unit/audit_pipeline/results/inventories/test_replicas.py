@@ -1,8 +1,8 @@
 from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from audit_pipeline.results.replica_hours import replica_hours
-from audit_pipeline.results.replicas import replicas
+from audit_pipeline.results.inventories.replica_hours import replica_hours
+from audit_pipeline.results.inventories.replicas import replicas
 from tests.support.audit.spark_frames import events, results
 
 DAY = "2026-11-20"

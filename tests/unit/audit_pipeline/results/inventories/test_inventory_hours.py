@@ -3,8 +3,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from audit_pipeline.results.inventory_hours import inventory_hours
-from audit_pipeline.results.replica_hours import replica_hours
+from audit_pipeline.results.inventories.inventory_hours import inventory_hours
+from audit_pipeline.results.inventories.replica_hours import replica_hours
 from tests.support.audit.spark_frames import frame, results
 
 INVENTORY = (
