@@ -62,6 +62,6 @@ def published_again(
     )
     if any(changes):
         return None
-    manifest = successor(former, replace(former, built_us=now_us, summary={**former.summary, "rows": {}}))
+    manifest = successor(former, replace(former, built_us=now_us, summary={**former.summary, "rows": {}, "hours": []}))
     publish(target, manifest)
     return manifest

@@ -60,6 +60,7 @@ def test_the_same_results_are_published_as_those_of_now(built: Built) -> None:
     manifest = built.again()
     assert manifest is not None
     assert (manifest.version, manifest.built_us, manifest.files) == ("1", LATER_US + HOUR_US, built.former.files)
+    assert (manifest.summary["rows"], manifest.summary["hours"]) == ({}, [])
     assert read_manifest(built.target) == manifest
 
 
