@@ -282,7 +282,7 @@ class _Build:
         pending: Sequence[str],
     ) -> Manifest:
         version = f"{self._began}-{secrets.token_hex(4)}"
-        path = f"{STATE_TABLE}/{version}.json.gz"
+        path = f"{STATE_TABLE}/{version}.state"
         self._target.put(path, source.remembered())
         manifest = successor(
             former,

@@ -3,7 +3,7 @@
     RESULTS/_manifest.json
     RESULTS/<table>/event_date=<date>/<version>-<part>.parquet     facts and daily results
     RESULTS/<table>/<version>-<part>.parquet                       whole results
-    RESULTS/_state/<version>.json.gz                               what the build has seen of its source
+    RESULTS/_state/<version>.state                                 what the build has seen of its source
 
 Readers read the manifest first and then its files: all of one build, none of the next. Files that a manifest no longer
 names stay for GRACE_S, for readers that still use them.
@@ -47,7 +47,7 @@ PAGE, NUMBERS = "report.html", "report.json"
 """The report, if it was put beside the results."""
 _VERSION = r"\d{8}T\d{6}-[0-9a-f]{8}"
 _ROWS = re.compile(rf"([^/]+)/(?:event_date=[^/]+/)?{_VERSION}-\d+{re.escape(SUFFIX)}")
-_STATE = re.compile(rf"{STATE_TABLE}/{_VERSION}\.json\.gz")
+_STATE = re.compile(rf"{STATE_TABLE}/{_VERSION}\.state")
 _NOTE = re.compile(rf"{NOTE_PREFIX}{_VERSION}-\w+\.json")
 _DRAFT = re.compile(rf"{_VERSION}-\w+|{PROBE}")
 """Names that builds create: anything else in their folders belongs to other writers."""
@@ -89,8 +89,7 @@ class Manifest:
     def state(self, target: Target) -> bytes | None:
         """Return the state that the build of this version has stored."""
         for path in self.of(STATE_TABLE):
-            # As it is: Arrow would decompress it.
-            with target.file_system.open_input_stream(path, compression=None) as file:
+            with target.file_system.open_input_stream(path) as file:
                 read: bytes = file.read()
                 return read
         return None

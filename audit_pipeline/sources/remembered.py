@@ -10,7 +10,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 _GZIP: Final = 31
-"""zlib's code of gzip's format without a time: the same entries give the same bytes."""
+"""zlib's code of gzip's format without a time: the same entries give the same bytes.
+
+Names of such files must not end in .gz: Arrow would compress and decompress them once more.
+"""
 _FAST: Final = 1
 _READ_BYTES: Final = 64 * 1024
 T = TypeVar("T")

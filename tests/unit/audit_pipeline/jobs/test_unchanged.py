@@ -31,7 +31,7 @@ class Built:
         write_week(WEEK, self.segments)
         source = self.scanned(None)
         source.settle(sorted(source.touched))
-        state = f"{STATE_TABLE}/20261110T000000-0000beef.json.gz"
+        state = f"{STATE_TABLE}/20261110T000000-0000beef.state"
         self.target.put(state, source.remembered())
         notes = {
             day.isoformat(): note_of(None, day, LATER_US, 0, SETTINGS) | {"settings": results_mark(SETTINGS)}

@@ -25,7 +25,7 @@ BEGAN_US = int(datetime(2024, 5, 8, tzinfo=UTC).timestamp()) * 1_000_000
 KILLED = "20240508T000000-0badcafe"
 LEFT = (
     f"usage/event_date=2024-05-06/{KILLED}-00000.parquet",
-    f"_state/{KILLED}.json.gz",
+    f"_state/{KILLED}.state",
     f"{NOTE_PREFIX}{KILLED}-usage.json",
 )
 NAMED = "usage/event_date=2024-05-06/20240506T120000-600dcafe-00000.parquet"
@@ -62,7 +62,7 @@ def test_files_that_no_build_has_written_are_never_removed(tmp_path: Path) -> No
     unfinished = {
         "__manifest.json.7",
         "_report.html.7",
-        f"_state/_{KILLED}.json.gz.7",
+        f"_state/_{KILLED}.state.7",
         f"_drafts/{KILLED}-usage/of_day=2024-05-06/part-0",
     }
     for path in (*others, *LEFT, *unfinished):
