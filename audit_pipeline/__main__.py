@@ -18,8 +18,10 @@ from audit_pipeline.commands import (
     commands_changes,
     commands_follow,
     commands_package,
+    commands_report,
     commands_results,
     commands_storms,
+    commands_tail,
     commands_topic,
 )
 from audit_pipeline.contract import contract
@@ -29,7 +31,6 @@ _TARGET = "a folder, or a URI of an object store such as s3://bucket/path?region
 _FILE_BYTES = 128 * 1024 * 1024
 _INTERRUPTED = 130
 _SHORTEST_INTERVAL_S = 0.01
-_REPORT_DAYS_MAX = 366
 _TIMEOUT_MAX_S = 3600.0
 _GO_ON = ("follow", "land", "keep", "publish", "tail")
 """Commands that finish their current work on SIGTERM, `publish` even while a topic is slow; all others end at once."""
@@ -86,8 +87,8 @@ def parser() -> argparse.ArgumentParser:
 
     _add_query(found)
     _add_publish(found)
-    _add_report(found)
-    _add_tail(found)
+    commands_report.add_report(found)
+    commands_tail.add_tail(found)
     commands_build.add_build(found)
     commands_results.add_results(found)
     commands_changes.add_changes(found)
@@ -150,40 +151,6 @@ def _add_query(found: Any) -> None:
     )
     query.add_argument("--json", action="store_true", help="same as --output json")
     query.set_defaults(run=commands.query)
-
-
-def _add_report(found: Any) -> None:
-    report = found.add_parser(
-        "report", help="write an HTML page with the results of `build`, and its numbers as JSON next to it"
-    )
-    report.add_argument("--results", required=True, help="as for `build`: " + _TARGET)
-    report.add_argument(
-        "--out", type=Path, default=Path("report.html"), help="the file of the page; default: report.html"
-    )
-    report.add_argument(
-        "--publish", action="store_true", help="write both files next to the results instead of to --out"
-    )
-    days = _within(int, 1, _REPORT_DAYS_MAX)
-    report.add_argument(
-        "--days", type=days, default=7, help="number of days (UTC) to show, up to the latest; default: 7"
-    )
-    report.set_defaults(run=commands.report)
-
-
-def _add_tail(found: Any) -> None:
-    tail = found.add_parser("tail", help="show events as a broker writes them")
-    tail.add_argument("spools", type=Path, nargs="+", help="the folder to which a broker writes its spools")
-    tail.add_argument(
-        "--table",
-        action="append",
-        choices=sorted(contract().tables),
-        default=[],
-        help="show only this table; may be repeated",
-    )
-    tail.add_argument("--from-start", action="store_true", help="also show the events that are already in the spools")
-    tail.add_argument("--once", action="store_true", help="stop after showing the existing events")
-    tail.add_argument("--json", action="store_true", help="print a line of JSON for each event")
-    tail.set_defaults(run=commands.tail)
 
 
 def _add_publish(found: Any) -> None:

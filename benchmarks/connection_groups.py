@@ -10,10 +10,10 @@ import time
 import tracemalloc
 from collections.abc import Sequence
 
-from broker_runtime.network.quotas.accept_decision import AcceptOutcome
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.settings import QuotaSettings
+from connection_limits.accept_decision import AcceptOutcome
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import QuotaSettings
 
 LISTENER = "EXTERNAL"
 ADDRESSES, RANGES, MANY = 10_000, 1_000, 100_000

@@ -48,7 +48,8 @@ def production_python(checkout: Path) -> str:
 
 def compile_broker(checkout: Path) -> None:
     """Compile the broker as in an image, because compiling modules at the start would take memory of the process."""
-    command = [production_python(checkout), "-m", "compileall", "-q", "broker_runtime", "kafka_bytes"]
+    packages = ("broker_runtime", "connection_limits", "kafka_bytes")
+    command = [production_python(checkout), "-m", "compileall", "-q", *packages]
     subprocess.run(command, cwd=checkout, check=True)
 
 

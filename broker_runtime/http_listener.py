@@ -27,7 +27,7 @@ _LONG_POLLS_MAX = 8
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What routes get of a request: its first line, and the two addresses of its connection without ports."""
+    """A request as routes get it: its first line, and the two addresses of its connection without ports."""
 
     method: str
     path: str
@@ -61,7 +61,10 @@ def text_answer(status: int, text: str) -> HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """`why_not` is None if ready; `notes` are problems that need attention, ready or not, a sentence each."""
+    """Whether this process is ready.
+
+    `why_not` is None if ready; `notes` are problems that need attention, ready or not, a sentence each.
+    """
 
     why_not: str | None
     notes: tuple[str, ...] = ()

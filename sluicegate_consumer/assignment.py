@@ -69,7 +69,7 @@ class Assignment:
             self._fetching = None
 
     def stop_acknowledging(self) -> None:
-        """From now on no record can be acknowledged; the positions stay."""
+        """Let no record be acknowledged from now on; the positions stay."""
         for reader in self._readers.values():
             reader.revoke()
 

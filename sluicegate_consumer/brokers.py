@@ -107,7 +107,7 @@ class Brokers:
         self._closing = ClosingConnections()
         self._known: dict[int, Broker] = {}
         self._links: dict[int, BrokerLink] = {}
-        self._turn = count()
+        self._rotation = count()
 
     def learn(self, brokers: Iterable[Broker]) -> None:
         """Replace the known brokers with those that serve now; close connections to addresses that have changed."""
@@ -128,7 +128,7 @@ class Brokers:
         """Return the next address, in rotation over the known brokers and the bootstrap servers."""
         everybody = [(broker.host, broker.port) for broker in self._known.values()]
         everybody += [address for address in self._bootstrap if address not in everybody]
-        return everybody[next(self._turn) % len(everybody)]
+        return everybody[next(self._rotation) % len(everybody)]
 
     def get(self, node: int) -> Broker | None:
         return self._known.get(node)
@@ -145,7 +145,7 @@ class Brokers:
     def any_link(self) -> BrokerLink | None:
         """Return the link to a known broker, a different one each time."""
         nodes = list(self._known)
-        return self.link(nodes[next(self._turn) % len(nodes)]) if nodes else None
+        return self.link(nodes[next(self._rotation) % len(nodes)]) if nodes else None
 
     async def close(self) -> None:
         """Close all connections, and wait for the ends of those with TLS."""

@@ -78,7 +78,7 @@ class Settings:
     """Maximum size of any frame that a broker sends. A larger frame ends the connection."""
     unpacked_bytes_max: int = 128 << 20
     """Maximum size of a batch after decompression."""
-    turn_s: float = 0.002
+    slice_s: float = 0.002
     """How long records are delivered before other tasks of the event loop run."""
     sync_records_max: int = 200
     """Maximum number of records handed over at once to the thread of a `SyncConsumer`."""

@@ -71,7 +71,7 @@ class Consumer:
         self._running: asyncio.Task[None] | None = None
 
     def _stream(self, queues: Sequence[StreamQueue]) -> Stream:
-        return Stream(queues, self._flow, self._settings.turn_s, acknowledge=self.acknowledges)
+        return Stream(queues, self._flow, self._settings.slice_s, acknowledge=self.acknowledges)
 
     async def start(self) -> None:
         """Start and return at once: the consumer looks for brokers until it is closed."""
@@ -126,7 +126,7 @@ class Consumer:
         return await anext(self._all)
 
     def acknowledge(self, record: Record) -> bool:
-        """Acknowledge a record; see `Record.acknowledge`."""
+        """Acknowledge a record, so that its offset may be committed."""
         return record.acknowledge()
 
     async def commit(self) -> None:

@@ -56,7 +56,7 @@ class Fetching:
         self._failed = failed
         self._leaders_wanted = asyncio.Event()
         self._by_broker: dict[int, asyncio.Event] = {}
-        """For each broker that is read from, the event that wakes its loop."""
+        """The events that wake the fetch loops, by broker."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:

@@ -18,4 +18,7 @@ class Listener:
         """
 
     async def lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Like `revoked`, but the coordinator cannot be reached: records not yet reported are read again."""
+        """Handle the loss of partitions while the coordinator cannot be reached.
+
+        Records that were not reported are read again.
+        """

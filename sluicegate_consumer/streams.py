@@ -92,13 +92,13 @@ class StreamQueue:
 class Stream:
     """An async iterator over the records of one stream, or of several in turn."""
 
-    def __init__(self, queues: Sequence[StreamQueue], flow: Flow, turn_s: float, *, acknowledge: bool) -> None:
+    def __init__(self, queues: Sequence[StreamQueue], flow: Flow, slice_s: float, *, acknowledge: bool) -> None:
         self._queues = queues
         self._flow = flow
-        self._turn_s = turn_s
+        self._slice_s = slice_s
         self._acknowledge = acknowledge
         self._last: Record | None = None
-        self._turn_ends_s = 0.0
+        self._slice_ends_s = 0.0
         self._next_queue = 0
 
     def __aiter__(self) -> Self:
@@ -107,10 +107,10 @@ class Stream:
     async def __anext__(self) -> Record:
         """Return the next record. Raises the error of the consumer; ends when that is closed."""
         self._acknowledge_last()
-        if self._flow.now() > self._turn_ends_s:
+        if self._flow.now() > self._slice_ends_s:
             # Without a pause, an application with enough records would never let pings be answered.
             await asyncio.sleep(0)
-            self._turn_ends_s = self._flow.now() + self._turn_s
+            self._slice_ends_s = self._flow.now() + self._slice_s
         while True:
             record = self._take()
             if record is not None:
@@ -118,7 +118,7 @@ class Stream:
                     self._last = record
                 return record
             await self._flow.changed()
-            self._turn_ends_s = self._flow.now() + self._turn_s
+            self._slice_ends_s = self._flow.now() + self._slice_s
 
     async def take_many(self, records_max: int) -> list[Record]:
         """Return at least one record; asking for the next ones acknowledges none of them."""

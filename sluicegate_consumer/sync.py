@@ -60,7 +60,7 @@ class SyncConsumer:
         self.close()
 
     def close(self) -> None:
-        """Close the consumer; see `Consumer.close`."""
+        """Deliver nothing any more, and leave the group once the coordinator has the last offsets."""
         self._check_thread()
         if self._running is not None:
             (loop, consumer), self._running = self._running, None
@@ -106,7 +106,7 @@ class SyncConsumer:
         self._coming = None
 
     def commit(self) -> None:
-        """Commit the acknowledged offsets; see `Consumer.commit`."""
+        """Commit the acknowledged offsets."""
         self._check_thread()
         loop, consumer = self._in_use()
         _call(loop, consumer.commit())

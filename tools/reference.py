@@ -15,11 +15,8 @@ from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
 from broker_runtime.groups.lag.metrics import LagMetrics
 from broker_runtime.groups.tally import PushTally, Tally
 from broker_runtime.metadata.metrics import ControllerMetrics, ReplicationMetrics
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.metrics import AcceptorMetrics, NetworkMetrics, collect
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
-from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.node.clients.client_quota_metrics import client_quota_families, mutation_quota_families
 from broker_runtime.node.metrics import (
     access_families,
@@ -37,15 +34,18 @@ from broker_runtime.node.metrics import (
     push_families,
     replication_families,
     request_families,
+    slice_families,
     storage_families,
-    turn_families,
     unused_configs_family,
 )
 from broker_runtime.node.tls.tls_metrics import tls_samples
-from broker_runtime.observers.metrics import observer_families
+from broker_runtime.observers.running.metrics import observer_families
 from broker_runtime.security.authentication_counts import AuthenticationCounts
-from broker_runtime.slicing.turn_lengths import TurnLengths
+from broker_runtime.slicing.slice_lengths import SliceLengths
 from broker_runtime.storage.compaction.metrics import CleanerMetrics
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import Objective, QuotaSettings
 from sluicegate_operator.handlers.admission.admission_metrics import AdmissionMetrics
 from sluicegate_operator.handlers.process.cache_metrics import CacheMetrics
 from sluicegate_operator.handlers.process.telemetry import REGISTRY
@@ -176,7 +176,8 @@ _NO_CLIENT_QUOTAS = EnforcedQuotas(
 
 
 def metrics_page() -> str:
-    quotas = ConnectionQuotas(QuotaSettings(max_connection_creation_rate_per_ip=1), now_ms=0)
+    settings = QuotaSettings(max_connection_creation_rate_per_ip=1, objective=Objective(p99_ms=20, min_rate=1))
+    quotas = ConnectionQuotas(settings, now_ms=0)
     quotas.add_listener("EXTERNAL", 0)
     quotas.on_accepted("EXTERNAL", "127.0.0.1", 0)
     for name, observe in (("held", False), ("observed", True)):
@@ -197,7 +198,7 @@ def metrics_page() -> str:
         *families(samples),
         *families(tls_samples({("EXTERNAL", "done"): 1}, {"EXTERNAL": 0}, {("EXTERNAL", "", ""): 1})),
         *request_families(()),
-        *turn_families((), TurnLengths("an example"), 0),
+        *slice_families((), SliceLengths("an example"), 0),
         garbage_family(()),
         *membership_families(3, 0, fenced=False, self_fenced=False),
         *controller_families(ControllerMetrics(True, 0, 0, 0, 0, 0, 0)),

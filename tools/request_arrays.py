@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from broker_runtime.apis.request.call import Api
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
+from broker_runtime.wire.encoding.primitives import is_struct, without_none
 from broker_runtime.wire.messages import message_type
-from broker_runtime.wire.primitives import is_struct, without_none
 
 Role = Literal["broker", "controller"]
 """Role of the node that serves an API."""

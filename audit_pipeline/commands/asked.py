@@ -11,7 +11,7 @@ from audit_pipeline.commands.commands import CELL_CHARS_MAX, print_csv, print_ta
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.results.tables import OWN_CLIENTS, is_own_client
 
-_PLACE: Final = "a name, or its beginning and a star, such as orders-*"
+PLACE: Final = "a name, or its beginning and a star, such as orders-*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +72,14 @@ def _is_start(wanted: str) -> bool:
 def add_asked(parser: argparse.ArgumentParser, *names: str) -> None:
     """Add --results, the time window, --cluster, the output, and those of the filters `client` and `topic` given."""
     parser.add_argument("--results", required=True, help="as for `build`: a folder or URI with published results")
-    parser.add_argument("--from", dest="asked_from", type=_from, help="UTC day or time, such as 2026-11-22T15:30")
-    parser.add_argument(
-        "--to", dest="asked_to", type=_to, help="UTC day, which is included, or time, which is excluded"
-    )
-    parser.add_argument("--cluster", help=f"cluster ID: {_PLACE}")
+    add_window(parser)
     if "client" in names:
-        parser.add_argument("--client", help=f"client ID: {_PLACE}")
+        parser.add_argument("--client", help=f"client ID: {PLACE}")
         parser.add_argument(
             "--own", action="store_true", help=f"also show Sluicegate's own clients, whose IDs begin with {OWN_CLIENTS}"
         )
     if "topic" in names:
-        parser.add_argument("--topic", help=f"topic: {_PLACE}")
+        parser.add_argument("--topic", help=f"topic: {PLACE}")
     parser.add_argument(
         "-o",
         "--output",
@@ -93,14 +89,27 @@ def add_asked(parser: argparse.ArgumentParser, *names: str) -> None:
     )
 
 
-def asked_of(given: argparse.Namespace) -> Asked:
-    """Return what the arguments of `add_asked` ask for. Raises BadUseError if the time window is empty."""
+def add_window(parser: argparse.ArgumentParser) -> None:
+    """Add --from, --to and --cluster."""
+    parser.add_argument("--from", dest="asked_from", type=_from, help="UTC day or time, such as 2026-11-22T15:30")
+    parser.add_argument(
+        "--to", dest="asked_to", type=_to, help="UTC day, which is included, or time, which is excluded"
+    )
+    parser.add_argument("--cluster", help=f"cluster ID: {PLACE}")
+
+
+def window_of(given: argparse.Namespace) -> tuple[int | None, int | None]:
+    """Return --from and --to. Raises BadUseError if the time window is empty."""
     from_us, to_us = given.asked_from, given.asked_to
     if from_us is not None and to_us is not None and from_us >= to_us:
         raise BadUseError("--from is not before --to: the time window is empty")
+    return from_us, to_us
+
+
+def asked_of(given: argparse.Namespace) -> Asked:
+    """Return what the arguments of `add_asked` ask for. Raises BadUseError if the time window is empty."""
     return Asked(
-        from_us,
-        to_us,
+        *window_of(given),
         given.cluster,
         getattr(given, "client", None),
         getattr(given, "topic", None),

@@ -16,8 +16,6 @@ from typing import Any, Final
 from audit_pipeline.errors import BadUseError, StoppedError
 from audit_pipeline.ingest.audit_topic import is_topic
 from audit_pipeline.ingest.client_config import ClientProperties, read_client_properties
-from audit_pipeline.ingest.tail import SpoolTail, as_json, as_line, follow
-from audit_pipeline.spool.spool import OtherVersionError
 from audit_pipeline.upkeep.keep import keep as keep_landing
 from audit_pipeline.upkeep.upkeep import UPKEEP_S, HourlyUpkeep
 from kafka_bytes.printable import printable
@@ -32,7 +30,6 @@ DAYS_MAX = 36_500
 
 CELL_CHARS_MAX = 60
 """Maximum length of one value in a table for a terminal."""
-_POLL_S = 0.2
 _BROKER_POLL_S = 0.1
 _WAIT_FOR_LANDER_S = 1.0
 _DAY_US = 24 * 3_600_000_000
@@ -47,7 +44,7 @@ def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -
     require_upkeep_for_limits(given)
     if given.follow:
         given.spools.mkdir(parents=True, exist_ok=True)
-    _require_folders([given.spools])
+    require_folders([given.spools])
     while True:
         try:
             with landing(given.spools):
@@ -146,7 +143,7 @@ def _upkeep(target: Any, given: argparse.Namespace, now_us: int, is_to_stop: Cal
 def upkeep(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
     from audit_pipeline.spool.targets import open_target  # noqa: PLC0415
 
-    _require_folders(_folders_of(given.target))
+    require_folders(_folders_of(given.target))
     return _upkeep(open_target(given.target), given, now_us(), stopped.is_set)
 
 
@@ -156,7 +153,7 @@ def check(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int
 
     path = Path(given.target)
     if path.exists():
-        _require_folders([path])
+        require_folders([path])
     settled_us = now_us() - 2 * given.segment_ms * 1000
     report = check_target(open_target(given.target), settled_us, is_running=given.running)
     if not report.files:
@@ -170,22 +167,6 @@ def check(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int
     return FOUND_SOMETHING if report.findings else OK
 
 
-def report(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
-    from audit_pipeline.reading.published import PAGE  # noqa: PLC0415
-    from audit_pipeline.report.writing import put_report, write_report  # noqa: PLC0415
-    from audit_pipeline.spool.targets import open_target  # noqa: PLC0415
-
-    results = open_target(given.results)
-    answers = put_report(results, given.days) if given.publish else write_report(results, given.out, given.days)
-    for answer in answers:
-        print(answer.as_text())
-    if given.publish:
-        print(f"{PAGE} is next to the results")
-        return OK
-    print(f"{given.out}, and its numbers in {given.out.with_suffix('.json')}")
-    return OK
-
-
 def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     import duckdb  # noqa: PLC0415
 
@@ -196,7 +177,7 @@ def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
 
     if given.target is None and not given.spools:
         raise BadUseError("no events to query: give --target, --spools, or both")
-    _require_folders([*given.spools, *_folders_of(given.target)])
+    require_folders([*given.spools, *_folders_of(given.target)])
     target = None if given.target is None else open_target(given.target)
     if target is not None and target.file_system.get_file_info(MANIFEST).is_file:
         # Results have tables with the same names, and files of several versions.
@@ -216,20 +197,6 @@ def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
         print_csv(columns, rows)
     else:
         print_table(columns, rows)
-    return OK
-
-
-def tail(given: argparse.Namespace, stopped: Event, _: Callable[[], int]) -> int:
-    _require_folders(given.spools)
-    show = as_json if given.json else as_line
-    try:
-        spools = SpoolTail(given.spools, from_start=given.from_start)
-        if not given.once:
-            print(f"following {', '.join(map(str, given.spools))}; Ctrl-C ends it", file=sys.stderr)
-        for line in follow(spools, given.table, show, lambda: given.once or stopped.wait(_POLL_S), stopped.is_set):
-            print(line, flush=True)
-    except OtherVersionError as error:
-        raise BadUseError(f"a spool cannot be read: {error}") from None
     return OK
 
 
@@ -257,7 +224,7 @@ def no_segments_in(*places: str) -> str:
 
 def require_source(uri: str) -> None:
     """Raise BadUseError if a source folder does not exist; a store is checked when it is read."""
-    _require_folders(_folders_of(uri))
+    require_folders(_folders_of(uri))
 
 
 def require_upkeep_for_limits(given: argparse.Namespace) -> None:
@@ -271,7 +238,7 @@ def _folders_of(target: str | None) -> list[Path]:
     return [Path(target)] if target and "://" not in target else []
 
 
-def _require_folders(paths: Iterable[Path]) -> None:
+def require_folders(paths: Iterable[Path]) -> None:
     for path in paths:
         if not path.is_dir():
             raise BadUseError(

@@ -13,7 +13,7 @@ from typing import Any, Final
 from audit_pipeline.commands.commands import OK
 from audit_pipeline.errors import BadUseError
 
-_PACKAGES: Final = ("audit_pipeline", "kafka_bytes")
+_PACKAGES: Final = ("audit_pipeline", "connection_limits", "kafka_bytes")
 ARCHIVE: Final = "audit_pipeline.zip"
 PROGRAM: Final = "audit_build.py"
 _PROGRAM_TEXT = f'''"""A command of the audit pipeline: spark-submit --py-files {ARCHIVE} {PROGRAM} build ..."""

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from threading import Event
 from typing import Any, Final
 
-from audit_pipeline.commands.asked import add_asked, ask, asked_of, show
+from audit_pipeline.commands.asked import Asked, add_asked, ask, asked_of, show
 from audit_pipeline.commands.commands import OK
 from audit_pipeline.errors import BadUseError
+from audit_pipeline.results.tables import own_principals
 
 _WINDOW_US: Final = 600_000_000
 _DAY_US: Final = 86_400_000_000
@@ -36,7 +37,7 @@ GROUP BY ALL ORDER BY {times} {moved_in} + {moved_out} DESC, requests DESC, {nam
 _FAILURES: Final = """
 SELECT cluster_id AS cluster, error, api, coalesce(client_id, '(none)') AS client, topic, is_expected,
   sum(failures)::BIGINT AS failures,  min(window_start) AS first_window, max(window_start) AS last_window
-FROM failures WHERE {condition}
+FROM failures WHERE {condition} AND {is_shown}
 GROUP BY ALL ORDER BY is_expected, failures DESC, error, api, client, topic, cluster
 """
 _COST: Final = """
@@ -47,7 +48,7 @@ SELECT cluster_id AS cluster, name AS {by},
   sum(if(resource = 'storage', quantity, 0))::BIGINT AS byte_hours,
   sum(if(resource = 'partitions', quantity, 0))::BIGINT AS partition_hours,
   sum(amount ORDER BY amount) AS amount, currency
-FROM cost WHERE dimension = '{dimension}' AND {condition}
+FROM cost WHERE dimension = '{dimension}' AND {condition} AND {is_shown}
 GROUP BY cluster_id, name, currency
 ORDER BY cluster, name IS NULL, amount DESC NULLS LAST, ingress + egress DESC, name
 """
@@ -108,10 +109,19 @@ def show_usage(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> in
     return OK
 
 
+def _without_own(asked: Asked, principal: str) -> str:
+    """Return the condition that a row is not of a principal that only own clients have, unless those are asked for."""
+    if asked.is_with_own:
+        return "true"
+    used = asked.condition(time="window_start", step_us=_WINDOW_US)
+    return f"NOT coalesce((cluster_id, {principal}) IN ({own_principals(used)}), false)"
+
+
 def show_failures(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     asked = asked_of(given)
     condition = asked.condition(time="window_start", step_us=_WINDOW_US, client="client_id", topic="topic")
-    rows = ask(given.results, _FAILURES.format(condition=condition), asked)
+    sql = _FAILURES.format(condition=condition, is_shown=_without_own(asked, "principal"))
+    rows = ask(given.results, sql, asked)
     shown = rows if given.expected else [row for row in rows if not row["is_expected"]]
     columns = ("error", "api", "client", "topic", "failures", "first_window", "last_window", "cluster")
     show(shown, (*columns, "is_expected") if given.expected else columns, given.output)
@@ -131,7 +141,8 @@ def show_cost(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int
         client="name" if given.by == "client" else None,
         topic="name" if given.by == "topic" else None,
     )
-    sql = _COST.format(by=given.by, dimension=_COST_BY[given.by], condition=condition)
+    is_shown = _without_own(asked, "name") if given.by == "principal" else "true"
+    sql = _COST.format(by=given.by, dimension=_COST_BY[given.by], condition=condition, is_shown=is_shown)
     resources = ("ingress", "egress", "requests", "byte_hours", "partition_hours", "amount", "currency")
     show(ask(given.results, sql, asked), (given.by, *resources, "cluster"), given.output)
     return OK

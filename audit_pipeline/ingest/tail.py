@@ -2,12 +2,13 @@
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from audit_pipeline.errors import never
+from audit_pipeline.ingest.selection import Selection
 from audit_pipeline.spool.events import Event, events_of
 from audit_pipeline.spool.spool import HEAD_BYTES, SUFFIX, Damage, EventBlock, Header, read_header, whole_blocks
 from kafka_bytes.printable import printable
@@ -58,18 +59,21 @@ class SpoolTail:
 
 def follow(
     tail: SpoolTail,
-    tables: Collection[str],
+    selection: Selection,
     show: Callable[[str, Event], str],
     pause: Callable[[], bool],
     is_stopped: Callable[[], bool] = never,
 ) -> Iterator[str]:
-    """Yield lines until it is stopped, or until `pause` returns True; `pause` waits when everything is shown."""
+    """Yield the lines of selected events until it is stopped, or until `pause` returns True.
+
+    `pause` waits when everything is shown.
+    """
     while True:
         for header, block in tail.blocks():
             for table, event in events_of(header, block):
                 if is_stopped():
                     return
-                if not tables or table in tables:
+                if selection.has(table, event, header.api_names):
                     yield show(table, event)
         if pause():
             return

@@ -5,5 +5,5 @@ figures/    SQL to dataclasses: the data to show; report.json consists of these
 answers/    the most important answers, in sentences
 sections/   figures to HTML
 plots/      numbers to SVG
-page        the whole page, with page.css and page.js in it
+page        the whole page, with page.css, and in one script page.js, usage.js and filter.js
 """

@@ -1,11 +1,13 @@
 """SQL over published results: one view for each table, all of one version of the results. Shell over DuckDB."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import dataset
 
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.reading.published import (
@@ -38,9 +40,19 @@ class PublishedTables:
         self._connection = duckdb.connect()
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.execute(f"SET memory_limit = '{MEMORY}'")
+        self._rows: dict[str, dataset.Dataset] = {}
         for table in result_tables():
             rows = table_of(target, found, table, result_schema(table))
+            self._rows[table] = rows
             self._connection.register(table, rows)
+
+    def restrict(self, clusters: Sequence[str]) -> None:
+        """Leave out the rows of all other clusters. Rows whose cluster is not known stay: they may be of these."""
+        cluster_id = pc.field("cluster_id")
+        for name, table in result_tables().items():
+            if any(field.name == "cluster_id" for field in table.fields):
+                kept = self._rows[name].filter(cluster_id.is_null() | cluster_id.isin(list(clusters)))
+                self._connection.register(name, kept)
 
     def ask(self, sql: str, **given: Any) -> list[dict[str, Any]]:
         """Return rows by names of columns; `$name` in the SQL stands for the argument of that name."""

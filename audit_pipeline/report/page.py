@@ -12,6 +12,7 @@ from audit_pipeline.report.markup import Child, Markup, named, tag, together
 from audit_pipeline.report.sections.completeness import completeness_section, quarantine_section
 from audit_pipeline.report.sections.cost import cost_section
 from audit_pipeline.report.sections.failures import failures_section
+from audit_pipeline.report.sections.filter import filter_form, moved_data
 from audit_pipeline.report.sections.glance import glance
 from audit_pipeline.report.sections.idle import idle_section
 from audit_pipeline.report.sections.made_changes import made_changes_section
@@ -41,8 +42,11 @@ _SECTIONS = (
 )
 
 
+_SCRIPTS = ("page.js", "usage.js", "filter.js")
+
+
 def page(report: Report, answers: Sequence[Answer]) -> str:
-    style, script = _text("page.css"), _text("page.js")
+    style, script = _text("page.css"), "".join(map(_text, _SCRIPTS))
     # Only these two are allowed: even if a name got in as HTML, nothing in it would be run, loaded or styled.
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:; "
@@ -62,8 +66,9 @@ def page(report: Report, answers: Sequence[Answer]) -> str:
     body = tag(
         "body",
         _header(report),
-        tag("main", tiles(report.subjects), glance(answers), _sections(report.subjects)),
+        tag("main", tiles(report.subjects), glance(answers), filter_form(report.subjects), _sections(report.subjects)),
         _footer(report),
+        moved_data(report.subjects),
         tag("script", Markup(script)),
     )
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"

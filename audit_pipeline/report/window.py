@@ -3,9 +3,12 @@
 Times are microseconds since 1970 (UTC), stretches are half-open.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.patterns import fits
 
 SECOND_US = 1_000_000
 MINUTE_US = 60 * SECOND_US
@@ -59,6 +62,24 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a report shows: the last `days` days, or the time from `from_us` to just before `to_us`, and which clusters.
+
+    `days` has no effect with `from_us`. `cluster` is an ID or a name, or its beginning and a star. None is no limit.
+    `cluster_names` are by ID; the page shows them instead.
+    """
+
+    days: int = 7
+    from_us: int | None = None
+    to_us: int | None = None
+    cluster: str | None = None
+    cluster_names: Mapping[str, str] = field(default_factory=dict)
+
+    def has_cluster(self, cluster_id: str) -> bool:
+        return fits(self.cluster, cluster_id) or fits(self.cluster, self.cluster_names.get(cluster_id))
+
+
+@dataclass(frozen=True, slots=True)
 class Windows:
     """`covered` is everything in the audit log. `last` and `before` are None if there is too little to compare.
 
@@ -78,18 +99,40 @@ class Windows:
         return max(self.step_us, WINDOW_US)
 
 
-def windows(first_us: int, last_us: int, days: int) -> Windows:
-    """Return the windows of a log with these first and last events, with at most `days` days (UTC) shown."""
+def windows(first_us: int, last_us: int, wanted: Wanted) -> Windows:
+    """Return the windows of a log with these first and last events. Raises BadUseError if the log has none of them."""
     covered = Span(first_us, last_us + 1)
-    shown = Span(max(first_us, _days_back(last_us, days - 1)), covered.to_us)
+    shown = _shown(covered, wanted)
     grain_us = MINUTE_US if shown.length_us <= _BY_MINUTES_US else 10 * MINUTE_US
     step_us = next(
         (each for each in _STEPS_US if each >= grain_us and shown.length_us / each < POINTS_MAX),
         DAY_US * -(-shown.length_us // (DAY_US * POINTS_MAX)),
     )
-    compared = _compared(first_us, covered.to_us - covered.to_us % WINDOW_US, days)
-    last, before = compared or (None, None)
+    end_us = shown.to_us - shown.to_us % WINDOW_US
+    if wanted.from_us is None:
+        last, before = _compared(first_us, end_us, wanted.days) or (None, None)
+    else:
+        last, before = _compared_once(first_us, wanted.from_us - wanted.from_us % WINDOW_US, end_us) or (None, None)
     return Windows(covered, shown, last, before, grain_us, step_us)
+
+
+def _shown(covered: Span, wanted: Wanted) -> Span:
+    to_us = covered.to_us if wanted.to_us is None else min(covered.to_us, wanted.to_us)
+    from_us = _days_back(to_us - 1, wanted.days - 1) if wanted.from_us is None else wanted.from_us
+    shown = Span(max(covered.from_us, from_us), to_us)
+    if shown.length_us <= 0:
+        begin, end = (
+            f"{datetime.fromtimestamp(us // SECOND_US, UTC):%Y-%m-%dT%H:%M}" for us in (covered.from_us, covered.to_us)
+        )
+        raise BadUseError(f"the results have events from {begin} to {end} UTC: give a --from and --to in this time")
+    return shown
+
+
+def _compared_once(first_us: int, from_us: int, end_us: int) -> tuple[Span, Span] | None:
+    """Return a time that was asked for and the time of the same length before it."""
+    last = Span(from_us, end_us)
+    before = last.earlier(last.length_us)
+    return (last, before) if last.length_us > 0 and _is_covered(before, first_us) else None
 
 
 def _compared(first_us: int, end_us: int, days: int) -> tuple[Span, Span] | None:
@@ -117,3 +160,8 @@ def _days_back(at_us: int, days: int) -> int:
 
 def day_of(at_us: int) -> date:
     return datetime.fromtimestamp(at_us // SECOND_US, UTC).date()
+
+
+def day_us(day: str) -> int:
+    """Return the beginning of a day (UTC) such as 2026-11-22."""
+    return round(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * SECOND_US

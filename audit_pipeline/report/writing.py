@@ -11,10 +11,12 @@ from audit_pipeline.report.answers.answer import Answer
 from audit_pipeline.report.answers.opening import answers_of
 from audit_pipeline.report.asking import PublishedTables
 from audit_pipeline.report.figures.report import as_json, report_of
+from audit_pipeline.report.naming import with_cluster_names
 from audit_pipeline.report.page import page
+from audit_pipeline.report.window import Wanted
 from audit_pipeline.spool.targets import DRAFT_PREFIX, Target
 
-DAYS = 7
+EVERYTHING = Wanted()
 
 
 class Rendered(NamedTuple):
@@ -25,20 +27,21 @@ class Rendered(NamedTuple):
     answers: tuple[Answer, ...]
 
 
-def rendered(results: Target, days: int = DAYS) -> Rendered:
-    """Render the last `days` days. Raises BadUseError if nothing is published, OSError if the store fails."""
-    report = report_of(PublishedTables(results), days)
-    answers = answers_of(report)
-    return Rendered(page(report, answers), as_json(report, [answer.as_json() for answer in answers]), answers)
+def rendered(results: Target, wanted: Wanted = EVERYTHING) -> Rendered:
+    """Render what is wanted. Raises BadUseError if the results do not have it, OSError if the store fails."""
+    report = report_of(PublishedTables(results), wanted)
+    shown = with_cluster_names(report, wanted.cluster_names)
+    answers = answers_of(shown)
+    return Rendered(page(shown, answers), as_json(report, [answer.as_json() for answer in answers]), answers)
 
 
-def write_report(results: Target, out: Path, days: int = DAYS) -> Iterable[Answer]:
+def write_report(results: Target, out: Path, wanted: Wanted = EVERYTHING) -> Iterable[Answer]:
     """Write the page, and beside it the JSON under the same name with .json. Each file appears complete."""
     if out.suffix == ".json" or out.is_dir():
         raise BadUseError(f"{out} is not a file for a page: give a name such as report.html")
     if not out.parent.is_dir():
         raise BadUseError(f"folder {out.parent} for the page does not exist: create it, or give another --out")
-    made = rendered(results, days)
+    made = rendered(results, wanted)
     for path, text in ((out.with_suffix(".json"), made.numbers), (out, made.page)):
         draft = path.with_name(f"{DRAFT_PREFIX}{path.name}.{os.getpid()}")
         try:
@@ -49,9 +52,9 @@ def write_report(results: Target, out: Path, days: int = DAYS) -> Iterable[Answe
     return made.answers
 
 
-def put_report(results: Target, days: int = DAYS) -> Iterable[Answer]:
+def put_report(results: Target, wanted: Wanted = EVERYTHING) -> Iterable[Answer]:
     """Put the page and its JSON beside the results."""
-    made = rendered(results, days)
+    made = rendered(results, wanted)
     results.put(NUMBERS, made.numbers.encode())
     results.put(PAGE, made.page.encode())
     return made.answers

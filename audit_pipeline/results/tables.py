@@ -28,6 +28,17 @@ def is_own_client(column: str) -> str:
     return f"coalesce(starts_with({column}, '{OWN_CLIENTS}'), false)"
 
 
+def own_principals(condition: str) -> str:
+    """Return the query, as SQL of DuckDB, of the clusters and principals that only this project's own clients have.
+
+    These are the principals of the operator and the brokers. `condition` selects rows of the table usage.
+    """
+    return f"""
+SELECT cluster_id, principal FROM usage WHERE topic IS NULL AND {condition}
+GROUP BY cluster_id, principal HAVING bool_and(is_follower OR {is_own_client("client_id")})
+"""
+
+
 WINDOW_MINUTES: Final = 10
 """Windows of usage and latency, and buckets of the comparison with mirrors."""
 BIN_S: Final = 1

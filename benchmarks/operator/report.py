@@ -21,7 +21,7 @@ WANTED: Mapping[str, float] = {
     "wide: enforced p99, s": 2,
     "flood: all in force after the last write, s": 3,
     "Leases lost": 0,
-    "turns that worked over 50 ms": 0,
+    "iterations that worked over 50 ms": 0,
 }
 """Targets: at or below this a figure is reached.
 

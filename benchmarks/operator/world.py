@@ -101,7 +101,7 @@ class World:
                 self._operator.start()
                 for phase in ("start", *phases):
                     figures = await getattr(self, f"_{phase}")()
-                    figures[f"{phase}: longest turn until then, ms"] = 1000 * await self._metric(
+                    figures[f"{phase}: longest iteration until then, ms"] = 1000 * await self._metric(
                         "sluicegate_operator_loop_longest_turn_seconds"
                     )
                     figures[f"{phase}: memory then (VmRSS), MiB"] = memory_mib(self._operator, "VmRSS")
@@ -111,10 +111,10 @@ class World:
                     for row, value in figures.items():
                         print(f"{row}: {value:,.2f}", file=sys.stderr, flush=True)
                     found |= figures
-                found["longest work of a turn, ms"] = 1000 * await self._metric(
+                found["longest work of an iteration, ms"] = 1000 * await self._metric(
                     "sluicegate_operator_loop_longest_work_seconds"
                 )
-                found["turns that worked over 50 ms"] = await self._metric("sluicegate_operator_loop_long_turns")
+                found["iterations that worked over 50 ms"] = await self._metric("sluicegate_operator_loop_long_turns")
                 found["Leases lost"] = self._operator.output().count("has lost the Lease")
         return found
 

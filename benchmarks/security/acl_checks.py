@@ -12,7 +12,7 @@ from functools import partial
 from statistics import median
 from uuid import UUID
 
-from broker_runtime.metadata.acls import AccessControlEntryRecord, Acls, RemoveAccessControlEntryRecord
+from broker_runtime.metadata.areas.acls import AccessControlEntryRecord, Acls, RemoveAccessControlEntryRecord
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.security.acls.authorizer import StandardAuthorizer
 from broker_runtime.security.acls.model import AclOperation, AclPattern, AclPermission, AclResource

@@ -76,7 +76,7 @@ class _Loop:
         plain.connect_ex(self._address)
         self._selector.register(plain, selectors.EVENT_WRITE, _Shaking(plain, self._context, self._address[0]))
 
-    def turn(self) -> None:
+    def iteration(self) -> None:
         for key, mask in self._selector.select(0.1):
             one: _Shaking = key.data
             if mask & selectors.EVENT_WRITE:
@@ -125,7 +125,7 @@ def connect_by_tls(
     for _ in range(workers):
         loop.open_one()
     while time.perf_counter() < began + seconds:
-        loop.turn()
+        loop.iteration()
     took, count = time.perf_counter() - began, len(loop.times) - loop.failed
     return {
         "per_s": count / took,

@@ -38,8 +38,8 @@ from broker_runtime.apis.produce import allocate_producer_ids, describe_producer
 from broker_runtime.apis.push.push_apis import PUSH_APIS
 from broker_runtime.apis.request.call import Api
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext, NodeContext
+from broker_runtime.apis.request.dispatching.on_demand import on_demand
 from broker_runtime.apis.request.forwarding import active_only, forwarded
-from broker_runtime.apis.request.on_demand import on_demand
 from broker_runtime.apis.sasl import alter_user_scram_credentials, describe_user_scram_credentials
 from broker_runtime.apis.topics import (
     create_partitions,

@@ -2,8 +2,8 @@
 
 from math import floor
 
-from broker_runtime.network.quotas.rate import WindowedRate
-from broker_runtime.network.settings import UNLIMITED
+from connection_limits.rate import WindowedRate
+from connection_limits.settings import UNLIMITED
 
 
 class RecordedRate:

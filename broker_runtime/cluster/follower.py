@@ -24,7 +24,7 @@ from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.snapshots import SnapshotFormatError, load_in_steps
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.slicing.letting_go import freed
-from broker_runtime.slicing.slices import over_turns
+from broker_runtime.slicing.slices import over_slices
 from broker_runtime.storage.records.batch import iter_batches, iter_records
 from broker_runtime.wire.messages import Entity
 from broker_runtime.wire.versions import FETCH, FETCH_SNAPSHOT
@@ -39,7 +39,7 @@ _ANSWER_TIMEOUT_S = 3.0
 _SNAPSHOT_BYTES_MAX = 1024 * 1024 * 1024
 _RETRY_DELAY_S = 0.05
 _RETRY_DELAY_MAX_S = 0.2
-_RECORDS_PER_TURN = 100
+_RECORDS_PER_SLICE = 100
 _SAID_EVERY = 50
 """One of this many rounds without success is logged, after the first."""
 
@@ -170,7 +170,7 @@ class MetadataFollower:
         image = self._image.copy() if len(new) > 1 else self._image
         for number, (record, offset) in enumerate(new, 1):
             changes.update(image.apply(record, offset))
-            if number % _RECORDS_PER_TURN == 0:
+            if number % _RECORDS_PER_SLICE == 0:
                 await asyncio.sleep(0)
         if new:
             self._image.become(image)
@@ -184,7 +184,7 @@ class MetadataFollower:
                 if record.offset >= self.next_offset:
                     yield decode_record(record.value), record.offset
                     number += 1
-                    if number % _RECORDS_PER_TURN == 0:
+                    if number % _RECORDS_PER_SLICE == 0:
                         await asyncio.sleep(0)
 
     def _publish_changes(self, changes: Changes) -> None:
@@ -225,10 +225,10 @@ class MetadataFollower:
                 end_offset,
             )
         try:
-            fresh = MetadataImage() if snapshot is None else await over_turns(load_in_steps(payload, end_offset))
+            fresh = MetadataImage() if snapshot is None else await over_slices(load_in_steps(payload, end_offset))
         except SnapshotFormatError as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the controller's metadata snapshot: {error}") from error
-        changes = await over_turns(self._image.replace_by(fresh))
+        changes = await over_slices(self._image.replace_by(fresh))
         self._started_over = True
         self.next_offset = end_offset
         self.end_offset = -1
@@ -237,7 +237,7 @@ class MetadataFollower:
         # steps, and not with the table.
         former = [list(fresh.topics.values())]
         del fresh
-        await over_turns(freed(former))
+        await over_slices(freed(former))
 
     async def _fetch_snapshot(self) -> tuple[int, bytes] | None:
         """Return (end offset, records); None if the controller has no snapshot.

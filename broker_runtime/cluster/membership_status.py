@@ -69,7 +69,7 @@ class MembershipStatus:
         self._changed(before)
 
     def heartbeat_answered(self, sent_s: float, now_s: float, *, fenced: bool, released: bool, ready: bool) -> None:
-        """Apply the answer to a heartbeat; see `Lifecycle.heartbeat_answered`."""
+        """Apply the answer to a heartbeat. An answer to one that was sent a session ago counts as silence."""
         before = self.lifecycle.phase
         self.lifecycle.heartbeat_answered(sent_s, now_s, fenced=fenced, released=released, ready=ready)
         self._changed(before)

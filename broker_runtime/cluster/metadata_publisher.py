@@ -94,16 +94,16 @@ class MetadataPublisher:
             run("opening and closing listeners", self._reconfigure_listeners)
             run("applying the configuration of observers", self._reconfigure_observers)
         if changes.client_quotas:
-            self.reactions.run_over_turns("applying client quotas", self.on_client_quotas)
+            self.reactions.run_over_slices("applying client quotas", self.on_client_quotas)
         if changes.ip_quotas:
             self._ip_quotas |= changes.ip_quotas
             # Includes those that an earlier change has left because it failed.
             apply_quotas = partial(self._limits.on_ip_quotas, self._ip_quotas)
-            self.reactions.run_over_turns("applying quotas of addresses", apply_quotas)
+            self.reactions.run_over_slices("applying quotas of addresses", apply_quotas)
         if changes.connection_groups:
             self._connection_groups |= changes.connection_groups
             apply_groups = partial(self._limits.on_connection_groups, self._connection_groups)
-            self.reactions.run_over_turns("applying connection groups", apply_groups)
+            self.reactions.run_over_slices("applying connection groups", apply_groups)
         self.replica_publisher.publish(changes)
         self.reactions.when_done("reporting which metadata is in force", done)
 

@@ -17,13 +17,13 @@ from typing import Protocol
 
 from broker_runtime.clock import Timer
 from broker_runtime.coordination.backoff import Backoff
-from broker_runtime.slicing.turn_lengths import TurnLengths
+from broker_runtime.slicing.slice_lengths import SliceLengths
 from broker_runtime.storage.disk.disk import Pause
 
 log = logging.getLogger(__name__)
 
 _RETRY_MAX_S = 30.0
-TURN_S = 0.002
+SLICE_S = 0.002
 """An iteration ends with the piece that is running after this time."""
 
 Pieces = Callable[[], Iterator[Pause | None]]
@@ -31,7 +31,7 @@ Pieces = Callable[[], Iterator[Pause | None]]
 
 
 class Scheduler(Protocol):
-    """What Reactions calls on the event loop."""
+    """The part of the event loop that Reactions needs."""
 
     def call_soon(self, callback: Callable[[], None]) -> object: ...
 
@@ -62,7 +62,7 @@ class Reactions:
         self._newest_is_next = False
         self._scheduled = False
         self._failed: dict[str, tuple[Backoff, Timer]] = {}
-        self.lengths = TurnLengths("metadata")
+        self.lengths = SliceLengths("metadata")
 
     def run(self, name: str, step: Callable[[], None]) -> None:
         """Run `step` now. If it raises, log that and retry it with growing delays until it succeeds."""
@@ -76,7 +76,7 @@ class Reactions:
         else:
             _log_recovery(name, backoff)
 
-    def run_over_turns(self, name: str, step: Pieces) -> None:
+    def run_over_slices(self, name: str, step: Pieces) -> None:
         """Run `step` soon. If a step waits under this name, it is replaced in its place, and runs once.
 
         A running step runs to its end and then again, so that a step for frequent changes completes, too. A step that
@@ -139,9 +139,9 @@ class Reactions:
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._turn)
+            self._loop.call_soon(self._slice)
 
-    def _turn(self) -> None:
+    def _slice(self) -> None:
         self._scheduled = False
         begin_s = now_s = self._now()
         name = None
@@ -149,7 +149,7 @@ class Reactions:
             name = step.name
             self._run_piece(step)
             now_s = self._now()
-            if now_s >= begin_s + TURN_S:
+            if now_s >= begin_s + SLICE_S:
                 break
         self._newest_is_next = not self._newest_is_next
         self.lengths.note(now_s - begin_s, now_s, name)
@@ -208,7 +208,7 @@ class Reactions:
 
     def _wait_again(self, name: str, step: Pieces) -> None:
         if name not in self._waiting:
-            self.run_over_turns(name, step)
+            self.run_over_slices(name, step)
 
     def _taken_back(self, name: str) -> Backoff:
         """Cancel the scheduled retry of a step, and return its back-off."""

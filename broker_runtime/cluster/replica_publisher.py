@@ -64,9 +64,9 @@ class ReplicaPublisher:
     def take_up(self) -> None:
         """Apply everything that complete metadata assigns to this broker; from now on apply changes, too."""
         self._active = True
-        over_turns = self._reactions.run_over_turns
-        over_turns("setting aside logs that the metadata does not name", self._replicas.remove_strays)
-        over_turns("applying all topics", self._apply_all_topics)
+        over_slices = self._reactions.run_over_slices
+        over_slices("setting aside logs that the metadata does not name", self._replicas.remove_strays)
+        over_slices("applying all topics", self._apply_all_topics)
         self._retry_offline_when_done()
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class ReplicaPublisher:
     def configure_all(self) -> None:
         """Apply the configuration of all topics, because the one of the broker has changed."""
         if self._active:
-            self._reactions.run_over_turns("configuring topics", self._configure_topics)
+            self._reactions.run_over_slices("configuring topics", self._configure_topics)
 
     def publish(self, changes: Changes) -> None:
         """Apply changes that the image already contains."""
@@ -84,17 +84,17 @@ class ReplicaPublisher:
             return
         if changes.brokers:
             apply_brokers = self._replicas.led_replicas.apply_brokers
-            self._reactions.run_over_turns("applying the list of brokers", apply_brokers)
+            self._reactions.run_over_slices("applying the list of brokers", apply_brokers)
         if changes.partitions or changes.topics_removed:
             self._untold.append(changes)
-            self._reactions.run_over_turns("reporting which topics have changed", self._tell_topics)
+            self._reactions.run_over_slices("reporting which topics have changed", self._tell_topics)
         if changes.topics_removed:
             self._removed |= changes.topics_removed
-            self._reactions.run_over_turns("removing topics", self._remove_topics)
+            self._reactions.run_over_slices("removing topics", self._remove_topics)
         self._apply_partitions(changes.partitions)
         if changes.topic_configs:
             self._reconfigured |= changes.topic_configs
-            self._reactions.run_over_turns("configuring changed topics", self._configure_changed)
+            self._reactions.run_over_slices("configuring changed topics", self._configure_changed)
         self._retry_offline_when_done()
 
     def _tell_topics(self) -> Iterator[None]:
@@ -109,7 +109,7 @@ class ReplicaPublisher:
     def _apply_partitions(self, partitions: Iterable[tuple[UUID, int]]) -> None:
         self._noted.update(partitions)
         if self._noted:
-            self._reactions.run_over_turns("applying changed topics", self._apply_noted)
+            self._reactions.run_over_slices("applying changed topics", self._apply_noted)
 
     def _apply_all_topics(self) -> Iterator[None]:
         for topic in list(self._image.topics.values()):
@@ -129,7 +129,7 @@ class ReplicaPublisher:
                     self._changed.setdefault(topic.name, set()).add((topic_id, index))
             yield
         for number, name in enumerate(names, 1):
-            self._reactions.run_over_turns(f"applying topic {name}", partial(self._apply_topic, name))
+            self._reactions.run_over_slices(f"applying topic {name}", partial(self._apply_topic, name))
             if number % _TOPICS_OF_A_PIECE == 0:
                 yield
 
@@ -162,7 +162,7 @@ class ReplicaPublisher:
         while self._reconfigured:
             for _ in range(min(len(self._reconfigured), _TOPICS_OF_A_PIECE)):
                 name = self._reconfigured.pop()
-                self._reactions.run_over_turns(f"configuring topic {name}", partial(self._configure_topic, name))
+                self._reactions.run_over_slices(f"configuring topic {name}", partial(self._configure_topic, name))
             yield
 
     def _configure_topic(self, name: str) -> Iterator[None]:

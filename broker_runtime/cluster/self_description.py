@@ -14,7 +14,7 @@ from broker_runtime.config.keys.tags import (
     MESSAGE_MAX_BYTES,
     tags_in,
 )
-from broker_runtime.metadata.brokers import UNTOLD
+from broker_runtime.metadata.areas.brokers import UNTOLD
 from broker_runtime.release import VERSION, version_int
 from broker_runtime.wire.protocol_versions import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN
 from kafka_bytes.compression import NAMES

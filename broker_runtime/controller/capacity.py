@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.quotas import ClientQuotaRecord, Quotas, group_and_member, names_bytes
+from broker_runtime.metadata.areas.topics import PartitionRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.quotas import ClientQuotaRecord, Quotas, group_and_member, names_bytes
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.topics import PartitionRecord
 from broker_runtime.slicing.steps import Steps
 
 RECORDS_MAX = 10_000

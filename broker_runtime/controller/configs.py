@@ -16,7 +16,7 @@ from broker_runtime.config.keys.group_resource import group_resource_problem
 from broker_runtime.config.keys.topic import topic_key
 from broker_runtime.controller.broker_configs import broker_change_problem
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ConfigRecord, ResourceType
+from broker_runtime.metadata.areas.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import check_topic_name
 

@@ -14,7 +14,7 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.codec import RecordFormatError, decode_record
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.snapshots import SnapshotFormatError, load_in_steps, snapshot_pieces
-from broker_runtime.slicing.slices import over_turns
+from broker_runtime.slicing.slices import over_slices
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.records.batch import Record as LogRecord
 
@@ -46,7 +46,7 @@ class History:
         try:
             image = MetadataImage()
             if snapshot is not None:
-                image = await over_turns(load_in_steps(snapshot.payload, snapshot.end_offset))
+                image = await over_slices(load_in_steps(snapshot.payload, snapshot.end_offset))
         except SnapshotFormatError as error:
             raise ReplayError(f"the metadata snapshot is damaged: {error}") from error
         self.snapshot = snapshot
@@ -85,7 +85,7 @@ class History:
 
     async def _encoded(self, image: MetadataImage) -> Snapshot:
         """Encode piece by piece: heartbeats and requests are served between the pieces."""
-        await over_turns(image.quotas.sort())
+        await over_slices(image.quotas.sort())
         pieces = []
         for piece in snapshot_pieces(image, self._clock.wall_ms()):
             pieces.append(piece)

@@ -12,7 +12,7 @@ from broker_runtime.controller.partitions.rebalancing import LeaderRebalancing
 from broker_runtime.controller.sessions import Sessions
 from broker_runtime.coordination.seam import Decision, Refusal
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange
+from broker_runtime.metadata.areas.cluster import ClusterRecord, ControllerChange
 from broker_runtime.metadata.codec import encode_record
 from broker_runtime.metadata.image import ConfigLimits, ElectionDefaults, MetadataImage
 from broker_runtime.metadata.record import MetadataRecord

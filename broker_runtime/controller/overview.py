@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from broker_runtime.controller.registration import state_of
 from broker_runtime.controller.sessions import Sessions
-from broker_runtime.metadata.brokers import BrokerInfo
+from broker_runtime.metadata.areas.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
 
 Json = Mapping[str, object]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from broker_runtime.controller.registration import registered
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.producers import ProducerIdsRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.producers import ProducerIdsRecord
 from broker_runtime.metadata.record import MetadataRecord
 
 BLOCK_SIZE = 1_000
@@ -15,7 +15,7 @@ _LAST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdBlock:
-    """`size` producer ids from `start` on, which one broker hands out."""
+    """A block of `size` producer ids from `start` on, which one broker hands out."""
 
     start: int
     size: int

@@ -23,7 +23,7 @@ from broker_runtime.controller.broker_states import BrokerControlState, BrokerEv
 from broker_runtime.controller.partitions import elections
 from broker_runtime.controller.sessions import Sessions
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import (
+from broker_runtime.metadata.areas.brokers import (
     UNTOLD,
     BrokerEndpoint,
     BrokerInfo,
@@ -33,7 +33,7 @@ from broker_runtime.metadata.brokers import (
     UnfenceBroker,
     UnregisterBroker,
 )
-from broker_runtime.metadata.configs import ConfigRecord, ResourceType
+from broker_runtime.metadata.areas.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps

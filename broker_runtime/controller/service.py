@@ -29,7 +29,7 @@ from broker_runtime.controller.metadata_shard import MetadataShard
 from broker_runtime.controller.partitions.rebalancing import ControllerTimers, LeaderRebalancing
 from broker_runtime.controller.registration import Heartbeat, HeartbeatAnswer, Registration
 from broker_runtime.controller.sessions import Sessions
-from broker_runtime.coordination.deciding_turns import DecidingTurns
+from broker_runtime.coordination.deciding_slices import DecidingSlices
 from broker_runtime.coordination.runtime import CoordinatorRuntime, TermPhase
 from broker_runtime.coordination.seam import Decision, Refusal
 from broker_runtime.errors import KafkaError
@@ -87,7 +87,7 @@ class ControllerService:
             timers,
             MetadataImage(),
             settings.config.controller_request_queue_max,
-            DecidingTurns(),
+            DecidingSlices(),
         )
         self._activated = asyncio.Event()
         self._running: asyncio.Task[None] | None = None

@@ -12,11 +12,11 @@ from broker_runtime.controller.capacity import check_partitions
 from broker_runtime.controller.configs import check_topic_configs
 from broker_runtime.controller.partitions.placement import check_assignment, place
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ConfigRecord, ResourceType
+from broker_runtime.metadata.areas.configs import ConfigRecord, ResourceType
+from broker_runtime.metadata.areas.topics import NO_LEADER, PartitionRecord, RemoveTopic, Topic, TopicRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, check_topic_name
-from broker_runtime.metadata.topics import NO_LEADER, PartitionRecord, RemoveTopic, Topic, TopicRecord
 from broker_runtime.slicing.steps import Steps
 
 USE_DEFAULT = -1

@@ -25,7 +25,7 @@ Invariants:
 - After a failed commit the state is discarded. The group's requests get `Refusal.LOST`: their records may be durable.
 - Timers and other soft state end with the term.
 
-All coordinators of a process share one time slice of the event loop (`deciding_turns`), so that sockets are read in
+All coordinators of a process share one time slice of the event loop (`deciding_slices`), so that sockets are read in
 time. Long decisions are made in steps (`broker_runtime.slicing.steps`).
 
 Tests: tests/unit/broker_runtime/coordination, and tests/contract/test_coordination.py for the two logs.

@@ -30,7 +30,7 @@ class Waiting:
     timer: Hashable = None
     """The key of a timer."""
     again: Decision[Any, Any, None] | None = None
-    """For a timer, the decision to retry if the log refuses it temporarily."""
+    """The decision of a timer, to retry if the log refuses it temporarily."""
 
 
 class Decider(Generic[S, R]):

@@ -35,7 +35,7 @@ class RecordWriter(Generic[S, R]):
                 self._shard.applied(record, state)
 
     def append_in_steps(self, records: Sequence[R], state: S) -> Steps[None]:
-        """`append` in steps, between which the caller leaves the state unchanged."""
+        """Append the records in steps, between which the caller leaves the state unchanged."""
         batches: Batches[R] = Batches(self._durable.batch_bytes_max)
         for number, record in enumerate(records):
             encoded = self._shard.encode(record)
@@ -53,7 +53,7 @@ class RecordWriter(Generic[S, R]):
     def _checked(
         self, records: Sequence[R], batches: Sequence[list[tuple[R, KeyValue]]]
     ) -> Sequence[list[tuple[R, KeyValue]]]:
-        """`batches` of these records in the form in which they are written. Raises KafkaError if one is too large."""
+        """Return these batches in the form in which they are written. Raises KafkaError if one is too large."""
         if len(batches) > 1:
             self._check_sizes(batches)
             if isinstance(records, AtomicBatch):

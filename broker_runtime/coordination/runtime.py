@@ -27,7 +27,7 @@ from typing import Any, Generic
 
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.coordination.decider import Decider, Waiting
-from broker_runtime.coordination.deciding_turns import DecidingTurns
+from broker_runtime.coordination.deciding_slices import DecidingSlices
 from broker_runtime.coordination.record_writer import RecordWriter
 from broker_runtime.coordination.seam import (
     Deciding,
@@ -49,14 +49,14 @@ _GROUP_MAX = 1_000
 _GROUP_S = 0.1
 """Time after which no further queued request joins a group."""
 _TIMER_RETRY_S = 0.5
-"""The same value as in Apache Kafka's coordinators."""
+"""The value of Apache Kafka's coordinators."""
 _NEVER_TAKEN = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 """Errors for records that the log will not accept later either."""
 _GROUP_TIMERS_MIN = 100
 """Due timers that are decided in each group, however many requests are queued, so that no timer waits forever."""
-_STEPS_OF_A_TURN = 500
+_STEPS_PER_SLICE = 500
 """A time slice also ends after this many steps, because a simulation's clock does not advance within a slice."""
-_TURN_ANSWERS = 50
+_ANSWERS_PER_SLICE = 50
 """Requests answered in one iteration of the event loop: each answer causes further work in its receiver."""
 
 
@@ -64,9 +64,9 @@ class TermPhase(Enum):
     """The phase of a term: `load` moves from UNLOADED through LOADING to ACTIVE, and each end back to UNLOADED."""
 
     UNLOADED = "unloaded"
-    """Before the first load and after each end. All requests are refused."""
+    """The state before the first load and after each end. All requests are refused."""
     LOADING = "loading"
-    """From the first read of the log until the opening records are durable. All requests are refused."""
+    """The state from the first read of the log until the opening records are durable. All requests are refused."""
     ACTIVE = "active"
     """Until the log fails, or the owner of the runtime ends the term."""
 
@@ -84,7 +84,7 @@ class CoordinatorRuntime(Generic[S, R]):
         timers: TimerService[Decision[S, R, None]],
         state: S,
         queue_max: int,
-        turns: DecidingTurns,
+        slices: DecidingSlices,
     ) -> None:
         """`state` is the state of an empty log, used until the first load. No other runtime may use `timers`."""
         self.state = state
@@ -98,7 +98,7 @@ class CoordinatorRuntime(Generic[S, R]):
         self._due: deque[Waiting] = deque()
         """Due timers that wait to be decided."""
         self._queue_max = queue_max
-        self._turns = turns
+        self._slices = slices
         self._writer = RecordWriter(shard, durable)
         self._decider = Decider(shard, self._writer, timers)
         self._wake = asyncio.Event()
@@ -121,7 +121,10 @@ class CoordinatorRuntime(Generic[S, R]):
         return await self.enqueue(decide, urgent=urgent)
 
     def enqueue(self, decide: Decision[S, R, T], *, urgent: bool = False) -> asyncio.Future[T]:
-        """`submit` for a caller without its own task: returns a future. Raises KafkaError if it is refused at once."""
+        """Queue a decision, and return a future of its answer, for a caller without its own task.
+
+        Raises KafkaError if it is refused at once.
+        """
         self._check_active()
         queue = self._urgent if urgent else self._queue
         if len(queue) >= self._queue_max:
@@ -166,11 +169,11 @@ class CoordinatorRuntime(Generic[S, R]):
         self._wake.set()
 
     def _of_timer(self, key: Hashable, decide: Decision[S, R, None]) -> Waiting:
-        def decide_in_turn(state: S) -> Deciding[R, None]:
+        def decide_in_slices(state: S) -> Deciding[R, None]:
             self._timers.begin(key)
             return ((), None) if key in self._timers else decide(state)
 
-        return Waiting(decide_in_turn, timer=key, again=decide)
+        return Waiting(decide_in_slices, timer=key, again=decide)
 
     def _timer_was_decided(self, key: Hashable, decide: Decision[S, R, None], error: Exception | None) -> None:
         if error is None:
@@ -187,10 +190,10 @@ class CoordinatorRuntime(Generic[S, R]):
         self.phase = TermPhase.LOADING
         try:
             self.state = await self._shard.load()
-            stop_s = await self._turns.begin()
+            stop_s = await self._slices.begin()
             for decide in self._shard.opening(self.state):
-                stop_s = await self._over_turns(self._open(decide), stop_s)
-            self._turns.end()
+                stop_s = await self._over_slices(self._open(decide), stop_s)
+            self._slices.end()
             self._durable.flush()
             await self._durable.commit()
         except BaseException:
@@ -251,23 +254,23 @@ class CoordinatorRuntime(Generic[S, R]):
         """Decide what is queued now, up to a limit, with one commit. Other tasks run between the time slices."""
         now, group = asyncio.get_running_loop().time, list[Waiting]()
         try:
-            stop_s = await self._turns.begin()
+            stop_s = await self._slices.begin()
             for waiting in self._waiting_now():
                 next_ones = deque((waiting,))
                 while next_ones:
                     if now() >= stop_s:
                         self._durable.flush()
-                        self._turns.end()
-                        stop_s = await self._turns.begin()
+                        self._slices.end()
+                        stop_s = await self._slices.begin()
                     group.append(next_ones.popleft())
                     steps = self._decider.decide(group[-1], self.state)
                     if steps is not None:
-                        stop_s = await self._over_turns(steps, stop_s)
+                        stop_s = await self._over_slices(steps, stop_s)
                     self._timers.was_taken()
                     for key, goes_on in self._timers.take_next():
                         if group[-1].refused is None:
                             next_ones.appendleft(self._of_timer(key, goes_on))
-            self._turns.end()
+            self._slices.end()
             self._durable.flush()
             await self._durable.commit()
             await self._answer_all(group)
@@ -285,21 +288,21 @@ class CoordinatorRuntime(Generic[S, R]):
             elif waiting.answer is not None:
                 _answer(waiting, waiting.answer)
                 answered += 1
-                if answered % _TURN_ANSWERS == 0:
+                if answered % _ANSWERS_PER_SLICE == 0:
                     await asyncio.sleep(0)
 
     def _fail(self, waiting: Waiting, why: Refusal) -> None:
         if waiting.answer is not None and not waiting.answer.done():
             waiting.answer.set_exception(self._shard.refuse(why))
 
-    async def _over_turns(self, steps: Steps[None], stop_s: float) -> float:
+    async def _over_slices(self, steps: Steps[None], stop_s: float) -> float:
         """Run all steps. Returns the end of the last step's time slice, in seconds of the loop's clock."""
         now = asyncio.get_running_loop().time
         for number, _ in enumerate(steps, 1):
-            if now() >= stop_s or number % _STEPS_OF_A_TURN == 0:
+            if now() >= stop_s or number % _STEPS_PER_SLICE == 0:
                 self._durable.flush()
-                self._turns.end()
-                stop_s = await self._turns.begin()
+                self._slices.end()
+                stop_s = await self._slices.begin()
         return stop_s
 
 

@@ -136,7 +136,7 @@ class DurableLog(Protocol):
         ...
 
     def append_in_steps(self, records: Sequence[KeyValue]) -> Steps[int]:
-        """`append` for very many records: its slow part runs in steps, before anything is written."""
+        """Append very many records together: the slow part runs in steps, before anything is written."""
         ...
 
     def append(self, records: Sequence[KeyValue]) -> int:

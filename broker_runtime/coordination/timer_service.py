@@ -43,14 +43,14 @@ class TimerService(Generic[A]):
             self.schedule(key, delay_s, action)
 
     def continue_with(self, key: Hashable, action: A) -> None:
-        """Schedule the next slice of a long decision, ahead of the queue, once the log has accepted this slice.
+        """Schedule the next chunk of a long decision, ahead of the queue, once the log has accepted this chunk.
 
-        If each slice waited in the queue again, a busy coordinator would never reach the last one.
+        If each chunk waited in the queue again, a busy coordinator would never reach the last one.
         """
         self._next.append((key, action))
 
     def take_next(self) -> list[tuple[Hashable, A]]:
-        """Remove and return the slices that the last decision scheduled with `continue_with`."""
+        """Remove and return the chunks that the last decision scheduled with `continue_with`."""
         found, self._next = self._next, []
         return found
 

@@ -44,9 +44,9 @@ class OffsetRetention:
 
 
 class Group(Protocol):
-    """Each protocol implements it.
+    """The interface of a group. Each protocol has a class that implements it.
 
-    See `classic.group.ClassicGroup`, `consumer.state.group.ConsumerGroup` and `push.state.group.PushGroup`.
+    They are `classic.group.ClassicGroup`, `consumer.state.group.ConsumerGroup` and `push.state.group.PushGroup`.
     """
 
     @property
@@ -57,7 +57,7 @@ class Group(Protocol):
 
     @property
     def protocol_type(self) -> str:
-        """`consumer` for consumers; empty for a group that only keeps offsets."""
+        """Kafka's protocol type: `consumer` for consumers; empty for a group that only keeps offsets."""
         ...
 
     @property

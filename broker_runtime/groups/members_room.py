@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from broker_runtime.groups.group import Group
 
 MEMBER_BYTES = 512
-"""What a member takes besides, in bytes."""
+"""Bytes of a member besides its subscription."""
 TOPIC_BYTES = 64
-"""What the name of a subscribed topic takes, in bytes, in groups that keep names one by one."""
+"""Bytes of the name of a subscribed topic, in groups that keep names one by one."""
 
 
 class MembersRoom:

@@ -112,7 +112,7 @@ class GroupsOnDemand:
             self.coordinator()
 
     def topics_changed(self, changed: Collection[str], removed: Mapping[str, UUID]) -> None:
-        """See `GroupCoordinatorService.topics_changed`."""
+        """Notify all active terms of topics that were created, resized or deleted, if the code is loaded."""
         if self._service is not None:
             self._service.topics_changed(changed, removed)
 

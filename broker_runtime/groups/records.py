@@ -136,8 +136,8 @@ Assignment = Mapping[UUID, tuple[int, ...]]
 """Partitions by topic id, in ascending order; topics without partitions are left out."""
 
 AssignmentEpochs = Mapping[UUID, tuple[int, ...]]
-"""By topic id and in the order of its partitions: the epoch since which the member has each (Kafka 4.3, a tagged
-field). Topics whose epochs are unknown are left out."""
+"""The epochs since which a member has its partitions (Kafka 4.3, a tagged field), by topic id and in the order of the
+partitions. Topics whose epochs are unknown are left out."""
 
 _UNKNOWN_EPOCHS: AssignmentEpochs = {}
 

@@ -16,7 +16,7 @@ from uuid import UUID
 from broker_runtime.clock import Clock
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.backoff import Backoff
-from broker_runtime.coordination.deciding_turns import DecidingTurns
+from broker_runtime.coordination.deciding_slices import DecidingSlices
 from broker_runtime.coordination.replicated_log import LeadershipLostError, LedPartition
 from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -85,7 +85,7 @@ class GroupCoordinatorService:
             asyncio.Semaphore(_LOADS_AT_ONCE),
             self.tally,
             self.callers,
-            DecidingTurns(),
+            DecidingSlices(),
             ends,
             self.members_room,
         )
@@ -190,8 +190,6 @@ class GroupCoordinatorService:
         """Return the result of `look` if the state is durable and no request waits.
 
         None: the request must be submitted.
-
-        See `CoordinatorRuntime.at_once`.
         """
         term = self._find(group_id)
         return None if term is None else term.at_once(look)
@@ -204,7 +202,10 @@ class GroupCoordinatorService:
         return await self.term_of(group_id).submit(decide)
 
     async def submit_later(self, group_id: str, decide: GroupDecision[DeferredAnswer[T]]) -> T:
-        """Like `submit`, for an answer that may wait for other members without a time limit."""
+        """Return the answer of the decision, which may wait for other members without a time limit.
+
+        Raises KafkaError.
+        """
         return await self.term_of(group_id).submit_later(decide)
 
     def figures(self) -> CoordinatorMetrics:

@@ -81,7 +81,10 @@ class Census:
     def __init__(
         self, states: "Callable[[], Iterable[GroupsState]]", room: Callable[[], MembersRoom] = MembersRoom
     ) -> None:
-        """`states` returns the states of all loaded partitions, and `room` what is told the bytes of their members."""
+        """Create the counters.
+
+        `states` returns the states of all loaded partitions, and `room` counts the bytes of their members.
+        """
         self._states = states
         self._room = room
         self.groups: Counts = {}

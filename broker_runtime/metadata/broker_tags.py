@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.config.keys.tags import BROKER_ID, BUILT_IN_TAGS, ENDPOINTS, MESSAGE_MAX_BYTES, tags_in
 from broker_runtime.errors import ConfigError
-from broker_runtime.metadata.brokers import BrokerEndpoint, BrokerInfo
-from broker_runtime.metadata.configs import Configs
+from broker_runtime.metadata.areas.brokers import BrokerEndpoint, BrokerInfo
+from broker_runtime.metadata.areas.configs import Configs
 
 _PROTOCOLS = {0: "plaintext", 1: "ssl", 2: "sasl_plaintext", 3: "sasl_ssl"}
 """Names of security protocols by Kafka's numbers."""

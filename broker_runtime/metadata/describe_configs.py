@@ -24,7 +24,7 @@ from broker_runtime.config.declaring.unused import unused_keys
 from broker_runtime.config.keys.client_metrics import CLIENT_METRICS_KEYS
 from broker_runtime.config.keys.group_resource import GROUP_KEYS
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ResourceType
+from broker_runtime.metadata.areas.configs import ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import check_topic_name
 from broker_runtime.slicing.steps import Steps
@@ -57,7 +57,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """`synonyms` are all sources of the value, the effective one first."""
+    """A described key of a configuration. `synonyms` are all sources of the value, the effective one first."""
 
     name: str
     key: ConfigKey

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.quotas import CONNECTION_GROUP, IP, MEMBER_KEY, QuotaEntity
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.quotas import CONNECTION_GROUP, IP, MEMBER_KEY, QuotaEntity
 from broker_runtime.slicing.steps import Steps, each, in_order
 
 USER, CLIENT_ID = "user", "client-id"

@@ -10,18 +10,18 @@ from dataclasses import dataclass, field, fields
 from typing import Self, cast
 
 from broker_runtime.config.keys.groups import ConsumerGroupConfig
-from broker_runtime.metadata.acls import Acls
-from broker_runtime.metadata.area import Area
-from broker_runtime.metadata.brokers import Brokers
+from broker_runtime.metadata.areas.acls import Acls
+from broker_runtime.metadata.areas.area import Area
+from broker_runtime.metadata.areas.brokers import Brokers
+from broker_runtime.metadata.areas.cluster import Cluster
+from broker_runtime.metadata.areas.configs import Configs
+from broker_runtime.metadata.areas.connection_groups import ConnectionGroupTable
+from broker_runtime.metadata.areas.producers import Producers
+from broker_runtime.metadata.areas.quotas import Quotas
+from broker_runtime.metadata.areas.scram_credentials import ScramCredentials
+from broker_runtime.metadata.areas.topics import Topics
 from broker_runtime.metadata.changes import Changes
-from broker_runtime.metadata.cluster import Cluster
-from broker_runtime.metadata.configs import Configs
-from broker_runtime.metadata.connection_groups import ConnectionGroupTable
-from broker_runtime.metadata.producers import Producers
-from broker_runtime.metadata.quotas import Quotas
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.scram_credentials import ScramCredentials
-from broker_runtime.metadata.topics import Topics
 from broker_runtime.slicing.steps import Steps
 
 

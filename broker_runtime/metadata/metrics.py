@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from broker_runtime.metadata.areas.topics import NO_LEADER
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import NO_LEADER
 
 T = TypeVar("T")
 

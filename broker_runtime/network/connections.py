@@ -20,18 +20,18 @@ from broker_runtime.network.connection.connection_notices import (
 from broker_runtime.network.connection.handshakes import Handshakes
 from broker_runtime.network.connection.hanging_up import HangingUp
 from broker_runtime.network.connection.shared import OwnedConnection, Shared
-from broker_runtime.network.quotas.limit_met import rate_in_force
 from broker_runtime.network.quotas.metrics import NetworkMetrics
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.sockets.transport import TransportFactory
 from broker_runtime.wire.handler import Authenticate, ServedConnection
+from connection_limits.limit_met import rate_in_force
+from connection_limits.quotas import ConnectionQuotas
 from kafka_bytes.printable import printable
 
 _log = logging.getLogger(__name__)
 
 _SWEEP_INTERVAL_S = 1.0
-_CLOSES_PER_TURN = 100
+_CLOSES_PER_SLICE = 100
 """Closing one takes some 20 microseconds."""
 
 
@@ -108,7 +108,7 @@ class Connections:
 
     def memory_freed(self, waiting: Iterable[int]) -> None:
         for connection_id in waiting:
-            self._open[connection_id].ask_turn()
+            self._open[connection_id].ask_for_slice()
 
     def connection_closed(self, connection: OwnedConnection) -> None:
         del self._open[connection.id]
@@ -162,7 +162,7 @@ class Connections:
     def _evict(self) -> None:
         """Close the least recently used connections until max.connections is met, a bounded number at a time."""
         self._evicting = False
-        excess = min(self._quotas.total - self._quotas.settings.max_connections, _CLOSES_PER_TURN)
+        excess = min(self._quotas.total - self._quotas.settings.max_connections, _CLOSES_PER_SLICE)
         if excess <= 0:
             return
         listeners = self._quotas.listeners
@@ -188,9 +188,9 @@ class Connections:
         # At most a twentieth of the timeout late, and never a walk over all connections each second.
         self._next_idle_sweep_s = now_s + min(idle_s / 20, 30.0)
         idle = [c for c in self._open.values() if now_s - c.last_used_s > idle_s]
-        if len(idle) > _CLOSES_PER_TURN:
+        if len(idle) > _CLOSES_PER_SLICE:
             self._next_idle_sweep_s = now_s
-        for connection in idle[:_CLOSES_PER_TURN]:
+        for connection in idle[:_CLOSES_PER_SLICE]:
             self._figures.idle_closed_total += 1
             self._close(connection, IDLE)
         self._quotas.addresses.rates.expire(int(now_s * 1000))

@@ -6,6 +6,8 @@ It knows neither APIs nor configuration text: requests go to a given handler, li
 import asyncio
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from broker_runtime.clock import Clock
 from broker_runtime.config.declaring.endpoints import ENCRYPTED, SASL, SecurityProtocol
@@ -15,17 +17,25 @@ from broker_runtime.network.accepting.acceptor_runtime import AcceptorRuntime
 from broker_runtime.network.connection.handshakes import Handshakes
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.connections import Connections
-from broker_runtime.network.quotas.groups.changing_groups import ChangingGroups
+from broker_runtime.network.quotas.changing_groups import ChangingGroups
 from broker_runtime.network.quotas.metrics import NetworkMetrics, Sample, collect
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
-from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.sockets.listening import ReservedListeners, listening_socket
 from broker_runtime.network.sockets.poller import Poller, default_poller
 from broker_runtime.network.sockets.transport import TRANSPORTS, TransportFactory
 from broker_runtime.security.authentication_counts import AuthenticationCounts
-from broker_runtime.slicing.turn_lengths import TurnLengths
+from broker_runtime.slicing.slice_lengths import SliceLengths
 from broker_runtime.wire.handler import Authenticate, AuthenticatingConnection, FrameHandler
+from connection_limits.errors import InvalidLimitError
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import QuotaSettings
+
+if TYPE_CHECKING:
+    from broker_runtime.network.adaptive_limits import AdaptiveLimits
+
+_ADAPTIVE = "broker_runtime.network.adaptive_limits"
+"""Imported when the first rate adapts (decision 45)."""
 
 
 class SocketServer:
@@ -56,6 +66,8 @@ class SocketServer:
         self._connections = Connections(self._shared, self.quotas, self.refusals, self.figures, handshakes)
         self._runtime = AcceptorRuntime(self._shared, self.quotas, self.refusals)
         self._acceptors: dict[str, Acceptor] = {}
+        self._adaptive: AdaptiveLimits | None = None
+        """None until the first rate adapts."""
         self.reserved = ReservedListeners(limits)
         self._closed = False
         self.encrypted: Callable[[str, SecurityProtocol], TransportFactory] = _no_tls
@@ -82,6 +94,7 @@ class SocketServer:
         listening = self.reserved.take(name, host, port) or listening_socket(name, host, port, self.limits)
         self.quotas.add_listener(name, self._now_ms())
         acceptor = self._acceptors[name] = Acceptor(name, listening, connect, self._runtime)
+        self._adapt()
         return acceptor.address
 
     def start(self, listener: str | None = None) -> None:
@@ -118,10 +131,29 @@ class SocketServer:
 
     def update_limits(self, quotas: QuotaSettings) -> None:
         """Enforce new quotas from the next accepted socket on. Raises ConfigError, changing nothing."""
-        self.quotas.update(quotas, self._now_ms())
+        try:
+            self.quotas.update(quotas, self._now_ms())
+        except InvalidLimitError as error:
+            raise ConfigError(str(error)) from None
         for acceptor in self._acceptors.values():
             acceptor.limits_changed()
+        self._adapt()
         self._connections.evict_soon()
+
+    def _adapt(self) -> None:
+        """Begin or end to adapt rates, as the settings of the quotas require."""
+        settings = self.quotas.settings
+        if self._adaptive is None and (settings.objective or settings.listener_objectives):
+            make = import_module(_ADAPTIVE).AdaptiveLimits
+            self._adaptive = make(self._shared, self.quotas, self._rate_moved)
+        if self._adaptive is not None:
+            self._adaptive.settings_changed()
+
+    def _rate_moved(self, listener: str | None) -> None:
+        """Handle that an adaptive rate has changed: of this listener, or of the broker if it is None."""
+        for name, acceptor in self._acceptors.items():
+            if listener is None or name == listener:
+                acceptor.limits_changed()
 
     def update_ip_rate(self, ip: str | None, rate: int | None) -> None:
         """Change the rate of an `ip` quota entity; `ip` None is the default entity, `rate` None removes it."""
@@ -141,12 +173,14 @@ class SocketServer:
         return collect(self.quotas, self.figures, self.refusals, acceptors, self._now_ms(), self.authentications)
 
     @property
-    def turn_lengths(self) -> Iterable[TurnLengths]:
-        return self._poller.lengths, self._shared.turns.lengths, self._connections.hanging_up.lengths
+    def slice_lengths(self) -> Iterable[SliceLengths]:
+        return self._poller.lengths, self._shared.slices.lengths, self._connections.hanging_up.lengths
 
     async def shutdown(self, drain_s: float) -> None:
         """Stop accepting, give requests in progress `drain_s` to be answered, then close everything."""
         self.reserved.release()
+        if self._adaptive is not None:
+            self._adaptive.close()
         for acceptor in self._acceptors.values():
             acceptor.close()
         await self._connections.drain(drain_s)

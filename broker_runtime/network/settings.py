@@ -4,12 +4,10 @@
 To change limits, pass a new object to `SocketServer.update_limits`.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
-from broker_runtime.config import INT_MAX, BrokerConfig
-from broker_runtime.config.declaring.addresses import Network
+from broker_runtime.config import BrokerConfig
+from connection_limits.settings import QuotaSettings
 
 HEAVY_S = 0.00025
 """A connection that blocked the event loop for this long is heavy.
@@ -17,95 +15,6 @@ HEAVY_S = 0.00025
 Its next request waits in a queue with those of other heavy connections: connections with short requests are served
 before them.
 """
-UNLIMITED = INT_MAX
-"""Kafka's INT_MAX: a rate or count this large means no limit, and is not compared."""
-
-
-class Strategy(Enum):
-    """Algorithm that judges a rate: connection.quota.strategy."""
-
-    WINDOWED = "windowed"
-    TOKEN_BUCKET = "token-bucket"
-
-
-class IpAction(Enum):
-    """Action for a connection over its address's rate: connection.quota.ip.action."""
-
-    DELAY = "delay"
-    DROP = "drop"
-
-
-_STRATEGY = Strategy(BrokerConfig.connection_quota_strategy.default)
-_IP_ACTION = IpAction(BrokerConfig.connection_quota_ip_action.default)
-GROUP = "connection-group"
-"""Type of the client quota entity of a connection group."""
-
-
-@dataclass(frozen=True, slots=True)
-class LimitReference:
-    """A limit: `key` is a configuration key, or the key of a client quota of `entity`, such as ip=10.0.0.1.
-
-    `quota` is NAMESPACE/NAME of its ConnectionQuota: the operator gives connection groups this name. It is None for
-    other limits. `value` is the limit at that time: connections per second, or connections.
-    """
-
-    key: str
-    value: int
-    entity: str | None = None
-    quota: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Return the limit in one word: its key, for a connection group `connection-group.NAME.KEY`."""
-        kind, _, group = (self.entity or "").partition("=")
-        return f"{GROUP}.{group}.{self.key}" if kind == GROUP else self.key
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaSettings:
-    """KIP-308, KIP-402 and KIP-612 limits. Listener maps are keyed by the listener's name; absent means inherited.
-
-    `max_connection_creation_rate_per_ip` is the KIP-612 draft's key. A rate of the `ip` quota entity
-    (`AddressQuotas.update_rate`), default entity included, overrides it.
-    """
-
-    max_connections: int = BrokerConfig.max_connections.default
-    max_connection_creation_rate: int = BrokerConfig.max_connection_creation_rate.default
-    listener_max_connections: Mapping[str, int] = field(default_factory=dict)
-    listener_max_connection_creation_rate: Mapping[str, int] = field(default_factory=dict)
-    max_connections_per_ip: int = BrokerConfig.max_connections_per_ip.default
-    max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
-    max_connection_creation_rate_per_ip: int = BrokerConfig.max_connection_creation_rate_per_ip.default
-    inter_broker_listener: str = ""
-    quota_window_num: int = BrokerConfig.quota_window_num.default
-    quota_window_size_s: int = BrokerConfig.quota_window_size_seconds.default
-    strategy: Strategy = _STRATEGY
-    ip_action: IpAction = _IP_ACTION
-    max_tracked_ips: int = BrokerConfig.connection_quota_tracked_ips_max.default
-    max_delayed_closes: int = BrokerConfig.connection_quota_delayed_close_max.default
-    count_abandoned: bool = BrokerConfig.connection_quota_count_abandoned.default
-    """Whether connections that were closed before they are accepted count in every rate, as in Kafka."""
-    trusted_proxies: Mapping[str, Sequence[Network]] = field(default_factory=dict)
-    """Networks of trusted proxies, by the name of a listener for proxies only.
-
-    The header then defines the client's address.
-    """
-
-    def max_connections_of(self, listener: str, *, protected: bool) -> int:
-        """Return the listener's limit: its own, else the broker's, as in Kafka.
-
-        `protected`: the listener is for brokers and the operator, beside others. No limit for clients applies to it, so
-        only its own does. (In Kafka it inherits, and a small number locks out brokers and administrators.)
-        """
-        return self.listener_max_connections.get(listener, UNLIMITED if protected else self.max_connections)
-
-    def creation_rate_of(self, listener: str, *, protected: bool) -> int:
-        inherited = UNLIMITED if protected else self.max_connection_creation_rate
-        return self.listener_max_connection_creation_rate.get(listener, inherited)
-
-    @property
-    def window_ms(self) -> int:
-        return self.quota_window_size_s * 1000
 
 
 @dataclass(frozen=True, slots=True)

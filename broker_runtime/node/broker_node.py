@@ -13,8 +13,8 @@ from uuid import UUID
 
 from broker_runtime.apis.push.push_on_demand import PushOnDemand
 from broker_runtime.apis.request.context import BrokerContext
-from broker_runtime.apis.request.dispatch import Dispatcher
-from broker_runtime.apis.request.on_demand import FirstRequests
+from broker_runtime.apis.request.dispatching.dispatch import Dispatcher
+from broker_runtime.apis.request.dispatching.on_demand import FirstRequests
 from broker_runtime.apis.request.request_metrics import RequestMetrics
 from broker_runtime.apis.table import BROKER_APIS, COUNTED_APIS
 from broker_runtime.clock import Clock
@@ -31,7 +31,7 @@ from broker_runtime.groups.on_demand import GroupsOnDemand
 from broker_runtime.groups.partition_leaders import PartitionLeaders
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
-from broker_runtime.network.connection.client_connection import ClientConnector
+from broker_runtime.network.connection.outgoing.client_connection import ClientConnector
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.sockets.dialling import SocketDialler
 from broker_runtime.node.broker_services import BrokerServices
@@ -42,7 +42,7 @@ from broker_runtime.node.limits import host_names, limits_to_brokers, network_li
 from broker_runtime.node.limits_in_force import LimitsInForce
 from broker_runtime.node.listeners_in_force import ListenersInForce
 from broker_runtime.node.tls.tls_on_demand import TlsOnDemand
-from broker_runtime.observers.on_demand import ObserversOnDemand
+from broker_runtime.observers.running.on_demand import ObserversOnDemand
 from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition, MetadataBefore
 from broker_runtime.on_demand import Importer
 from broker_runtime.replication.manager import ReplicaManager

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.request.context import ControllerContext
-from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.dispatching.dispatch import Dispatcher
 from broker_runtime.apis.request.request_metrics import RequestMetrics
 from broker_runtime.apis.table import CONTROLLER_APIS
 from broker_runtime.clock import Clock, Timer
@@ -29,19 +29,19 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.network.server import SocketServer
-from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.node.clients.authorization import authorization, gate_of
 from broker_runtime.node.clients.client_quotas_on_demand import MutationsOnDemand
 from broker_runtime.node.clients.first_scram import first_scram_records
 from broker_runtime.node.clients.sasl_listeners import authentication_of
 from broker_runtime.node.limits import host_names, network_limits, quota_settings, request_limits
 from broker_runtime.node.tls.tls_on_demand import TlsOnDemand
+from broker_runtime.slicing.slice_lengths import SliceLengths
 from broker_runtime.slicing.slices import Slices
-from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
+from connection_limits.settings import QuotaSettings
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Server(Protocol):
     def collect(self) -> Iterable[Sample]: ...
 
     @property
-    def turn_lengths(self) -> Iterable[TurnLengths]: ...
+    def slice_lengths(self) -> Iterable[SliceLengths]: ...
 
     async def shutdown(self, drain_s: float) -> None: ...
 

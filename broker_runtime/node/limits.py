@@ -7,20 +7,21 @@ from broker_runtime.config.declaring.addresses import canonical_address, network
 from broker_runtime.config.in_force.effective import EffectiveConfig
 from broker_runtime.config.keys.requests import items_overrides
 from broker_runtime.errors import ConfigError
-from broker_runtime.metadata.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
-from broker_runtime.metadata.quotas import IP_RATE_KEY
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
+from broker_runtime.metadata.areas.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
+from broker_runtime.metadata.areas.quotas import IP_RATE_KEY
 from broker_runtime.network.quotas.host_names import HostNames
-from broker_runtime.network.settings import UNLIMITED, ClientLimits, IpAction, NetworkLimits, QuotaSettings, Strategy
+from broker_runtime.network.settings import ClientLimits, NetworkLimits
 from broker_runtime.wire.limits import RequestLimits
 from broker_runtime.wire.versions import api_keys
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.settings import UNLIMITED, IpAction, Objective, QuotaSettings, Strategy
 
 _CONTROLLER_RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 _FETCH_OVERHEAD_BYTES = 16 * 1024 * 1024
 """Overhead of a follower's fetch response beyond the records: an entry for each of very many partitions."""
 
 Addresses = Mapping[str, Sequence[str]]
-"""By host name: all its addresses, in their canonical spelling."""
+"""All addresses of each host name, in canonical spelling."""
 
 
 def override_hosts(effective: EffectiveConfig) -> list[str]:
@@ -37,6 +38,8 @@ def quota_settings(settings: BrokerSettings, effective: EffectiveConfig, hosts: 
         max_connection_creation_rate=in_force.max_connection_creation_rate,
         listener_max_connections=effective.per_listener(BrokerConfig.max_connections),
         listener_max_connection_creation_rate=effective.per_listener(BrokerConfig.max_connection_creation_rate),
+        objective=_objective(in_force.connection_quota_adaptive_p99_ms, in_force.connection_quota_adaptive_min_rate),
+        listener_objectives=_listener_objectives(effective),
         max_connections_per_ip=in_force.max_connections_per_ip,
         max_connections_per_ip_overrides=_overrides(effective, hosts),
         max_connection_creation_rate_per_ip=in_force.max_connection_creation_rate_per_ip,
@@ -54,6 +57,20 @@ def quota_settings(settings: BrokerSettings, effective: EffectiveConfig, hosts: 
             if items
         },
     )
+
+
+def _objective(p99_ms: int, min_rate: int) -> Objective | None:
+    return Objective(p99_ms, min_rate) if p99_ms else None
+
+
+def _listener_objectives(effective: EffectiveConfig) -> Mapping[str, Objective]:
+    min_rates = effective.per_listener(BrokerConfig.connection_quota_adaptive_min_rate)
+    broker_min_rate = effective.config.connection_quota_adaptive_min_rate
+    return {
+        listener: objective
+        for listener, p99_ms in effective.per_listener(BrokerConfig.connection_quota_adaptive_p99_ms).items()
+        if (objective := _objective(p99_ms, min_rates.get(listener, broker_min_rate))) is not None
+    }
 
 
 def _overrides(effective: EffectiveConfig, hosts: Addresses) -> Mapping[str, int]:

@@ -13,11 +13,11 @@ from broker_runtime.config.declaring.addresses import canonical_address
 from broker_runtime.config.in_force.effective import EffectiveConfig
 from broker_runtime.errors import ConfigError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.host_names import HostNames
-from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.node.host_limits import HostLimits
 from broker_runtime.node.limits import group_limits, override_hosts, quota_settings
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.settings import QuotaSettings
 
 log = logging.getLogger(__name__)
 
@@ -166,7 +166,7 @@ class LimitsInForce:
             log.error("a member of connection group %s is not used: %s", name, error)
 
     def _set_rate(self, name: str | None, address: str | None) -> None:
-        """Apply the rate of the entity `name` to `address`, spelled as in the network layer."""
+        """Apply the rate of the entity `name` to `address`, which has the network layer's spelling."""
         rate = self._image.quotas.ip_rate(name)
         self._server.update_ip_rate(address, None if rate is None else int(rate))
 

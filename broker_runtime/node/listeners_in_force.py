@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Reservations(Protocol):
-    """What ListenersInForce calls on ReservedListeners."""
+    """The part of ReservedListeners that ListenersInForce needs."""
 
     def reserve(self, listener: str, host: str, port: int) -> None: ...
 

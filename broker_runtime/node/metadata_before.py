@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from broker_runtime.metadata.configs import ResourceType
+from broker_runtime.metadata.areas.configs import ResourceType
+from broker_runtime.metadata.areas.quotas import QuotaEntity
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.quotas import QuotaEntity
 
 _NOTHING: Mapping[str, str] = {}
 

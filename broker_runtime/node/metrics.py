@@ -11,7 +11,7 @@ from broker_runtime.groups.tally import Counts, Loss, PushTally, Tally
 from broker_runtime.metadata.metrics import ControllerMetrics, ReplicationMetrics
 from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.security.acls.model import AclOperation, AclResource
-from broker_runtime.slicing.turn_lengths import BOUNDS_S, TurnLengths
+from broker_runtime.slicing.slice_lengths import BOUNDS_S, SliceLengths
 from broker_runtime.storage.compaction.metrics import CleanerMetrics
 
 
@@ -41,7 +41,7 @@ def request_families(counts: Iterable[RequestCount]) -> Iterator[MetricFamily]:
     yield from (total, failed, time)
 
 
-def turn_families(turns: Iterable[TurnLengths], delays: TurnLengths, now_s: float) -> Iterator[MetricFamily]:
+def slice_families(slices: Iterable[SliceLengths], delays: SliceLengths, now_s: float) -> Iterator[MetricFamily]:
     """Yield how long work blocked the event loop at a time, by kind; `delays` has how late its timers ran."""
     prefix = "sluicegate_event_loop_"
     lengths = MetricFamily(
@@ -52,9 +52,9 @@ def turn_families(turns: Iterable[TurnLengths], delays: TurnLengths, now_s: floa
         "gauge",
         "Longest time in the last one to two minutes for which one kind of work kept the event loop busy",
     )
-    for turn in turns:
-        lengths.add_histogram(_buckets(turn), turn.total_s, work=turn.work)
-        longest.add(turn.longest_s(now_s), work=turn.work)
+    for time_slice in slices:
+        lengths.add_histogram(_buckets(time_slice), time_slice.total_s, work=time_slice.work)
+        longest.add(time_slice.longest_s(now_s), work=time_slice.work)
     yield from (lengths, longest)
     text = "Delay of a timer of the event loop: for as long the event loop did no other work"
     late = MetricFamily(prefix + "delay_seconds", "histogram", text)
@@ -76,8 +76,8 @@ def garbage_family(found: Sequence[int]) -> MetricFamily:
     return collected
 
 
-def _buckets(turns: TurnLengths) -> list[tuple[str, float]]:
-    return list(zip([*map(str, BOUNDS_S), "+Inf"], turns.cumulated(), strict=True))
+def _buckets(slices: SliceLengths) -> list[tuple[str, float]]:
+    return list(zip([*map(str, BOUNDS_S), "+Inf"], slices.cumulated(), strict=True))
 
 
 def membership_families(state: int, epoch: int, *, fenced: bool, self_fenced: bool) -> Iterator[MetricFamily]:

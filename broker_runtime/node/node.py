@@ -28,10 +28,10 @@ from broker_runtime.config import BrokerSettings
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.errors import ConfigError, KafkaError
 from broker_runtime.http_listener import HttpListener
-from broker_runtime.metadata.brokers import BrokerInfo
+from broker_runtime.metadata.areas.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.network.connection.client_connection import ClientConnector
+from broker_runtime.network.connection.outgoing.client_connection import ClientConnector
 from broker_runtime.network.sockets.dialling import SocketDialler
 from broker_runtime.network.sockets.listening import ListenerBindError
 from broker_runtime.node.broker_node import BrokerNode
@@ -158,8 +158,8 @@ class Node:
         log_dir = make_data_folder(Path(settings.log_dir))
         threads = ThreadPoolExecutor(settings.config.background_threads, "disk")
         disk = ThreadedDisk(threads)
-        turn_s = settings.config.sluicegate_network_turn_max_us / 1_000_000
-        wakes = self.parts.wakes = SlicedCallbacks(asyncio.get_running_loop().call_soon, self._clock.monotonic, turn_s)
+        slice_s = settings.config.sluicegate_network_turn_max_us / 1_000_000
+        wakes = self.parts.wakes = SlicedCallbacks(asyncio.get_running_loop().call_soon, self._clock.monotonic, slice_s)
         logs = LogManager(
             log_dir,
             fs=OsFileSystem(),

@@ -30,8 +30,8 @@ from broker_runtime.node.metrics import (
     push_families,
     replication_families,
     request_families,
+    slice_families,
     storage_families,
-    turn_families,
     unused_configs_family,
 )
 from broker_runtime.node.node_parts import NodeParts
@@ -60,7 +60,7 @@ class NodeMetrics:
             yield from families(serving.server.collect())
             yield from families(serving.tls.collect())
             yield from request_families(serving.request_metrics.collect())
-            yield from self._turn_families()
+            yield from self._slice_families()
             yield from self._access_families()
             if (log_dir := parts.log_dir_health) is not None:
                 yield from log_dir_families(log_dir.failed_writes, failing=log_dir.failure is not None)
@@ -99,20 +99,20 @@ class NodeMetrics:
         if nodes[0].authorization is not None:
             yield from access_families(len(nodes[0].image.acls), denied)
 
-    def _turn_families(self) -> Iterator[MetricFamily]:
+    def _slice_families(self) -> Iterator[MetricFamily]:
         if self._watch is None:
             return
         parts = self._parts
         broker, controller = parts.broker, parts.controller
-        turns = [self._watch.tasks, self._watch.garbage.lengths]
+        slices = [self._watch.tasks, self._watch.garbage.lengths]
         if parts.wakes is not None:
-            turns.append(parts.wakes.lengths)
-        turns.extend(node.slices.lengths for node in (broker, controller) if node is not None)
+            slices.append(parts.wakes.lengths)
+        slices.extend(node.slices.lengths for node in (broker, controller) if node is not None)
         if broker is not None:
-            turns.extend((broker.metadata.reactions.lengths, *broker.server.turn_lengths))
+            slices.extend((broker.metadata.reactions.lengths, *broker.server.slice_lengths))
         elif controller is not None:
-            turns.extend(controller.server.turn_lengths)
-        yield from turn_families(turns, self._watch.delays, parts.clock.monotonic())
+            slices.extend(controller.server.slice_lengths)
+        yield from slice_families(slices, self._watch.delays, parts.clock.monotonic())
         yield garbage_family(self._watch.garbage.found)
 
     def _replication_figures(self, node: BrokerNode) -> ReplicationMetrics:

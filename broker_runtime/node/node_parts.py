@@ -12,7 +12,7 @@ from broker_runtime.storage.log_dir.log_dir_health import LogDirHealth
 
 
 class NodeParts:
-    """What `Node` has built: it sets each part once. Metrics, readiness and HTTP routes read them."""
+    """The parts of a running `Node`, which sets each of them once. Metrics, readiness and HTTP routes read them."""
 
     __slots__ = (
         "broker",

@@ -1,7 +1,7 @@
 """The position of each field in the bytes of a message, computed once for each of kio's classes. Pure.
 
 A field is found by walking over the fields before it, so a message is walked only as far as it is read. Values are
-those of `wire.decode`; arrays of structs, structs and records become views of the same bytes.
+those of `wire.encoding.decode`; arrays of structs, structs and records become views of the same bytes.
 """
 
 from dataclasses import MISSING, fields
@@ -15,7 +15,7 @@ from kio.serial import entity_writer
 
 from broker_runtime.observers.source import MessageSource, compact, counted
 from broker_runtime.observers.view import Array, FieldLayout, Place, Records, Struct, end_of_struct, struct_class
-from broker_runtime.wire.primitives import (
+from broker_runtime.wire.encoding.primitives import (
     Buffer,
     Part,
     compact_length,
@@ -25,7 +25,7 @@ from broker_runtime.wire.primitives import (
     unpack,
     without_none,
 )
-from broker_runtime.wire.varint import read_uvarint, skip_tagged_fields
+from broker_runtime.wire.encoding.varint import read_uvarint, skip_tagged_fields
 
 _INT8 = Packed(">b")
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.wire.primitives import Buffer, compact_length, int_length
+from broker_runtime.wire.encoding.primitives import Buffer, compact_length, int_length
 from broker_runtime.wire.reply import FileRegion
 
 Regions = Mapping[int, FileRegion]

@@ -14,7 +14,7 @@ from kio.schema.types import TopicName
 
 from broker_runtime.observers.layout import StructArray, StructLayout, layout_of
 from broker_runtime.observers.source import MessageSource, counted
-from broker_runtime.wire.primitives import is_struct, without_none
+from broker_runtime.wire.encoding.primitives import is_struct, without_none
 
 
 @dataclass(frozen=True, slots=True)

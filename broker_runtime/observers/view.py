@@ -16,7 +16,7 @@ from uuid import UUID
 
 from broker_runtime.observers.context import RequestContext
 from broker_runtime.observers.source import MessageSource
-from broker_runtime.wire.primitives import Buffer, end_of, unpack
+from broker_runtime.wire.encoding.primitives import Buffer, end_of, unpack
 from kafka_bytes.uuids import encode_uuid
 
 _MILLISECONDS = {4: Packed(">i"), 8: Packed(">q")}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from broker_runtime.clock import Clock
 from broker_runtime.coordination.backoff import Backoff
-from broker_runtime.metadata.topics import Partition, Topic
+from broker_runtime.metadata.areas.topics import Partition, Topic
 from broker_runtime.replication.following.fetcher import FetcherSettings, LeaderFetcher
 from broker_runtime.replication.following.follower import FollowerReplica
 from broker_runtime.replication.local_logs import Key

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 _CHECK_S_MAX = 1.0
 _JOIN_CHECK_S = 0.05
 """Interval of the checks for followers that have caught up and may rejoin the in-sync set, in seconds."""
-_LOOKED_AT_IN_A_TURN = 200
+_LOOKED_AT_PER_SLICE = 200
 """Limit for one iteration of the event loop: a broker may lead thousands of partitions."""
 
 
@@ -86,10 +86,10 @@ class InSyncSets:
             if now_s >= due_s:
                 looked_at, due_s = list(self._led.values()), now_s + full_check_s
             self._forget_answered()
-            for start in range(0, len(looked_at), _LOOKED_AT_IN_A_TURN):
+            for start in range(0, len(looked_at), _LOOKED_AT_PER_SLICE):
                 if start:
                     await asyncio.sleep(0)
-                self._begin_changes(looked_at[start : start + _LOOKED_AT_IN_A_TURN], now_s)
+                self._begin_changes(looked_at[start : start + _LOOKED_AT_PER_SLICE], now_s)
             pending = [
                 leader for leader in self._led.values() if leader.pending is not None and self._due(leader, now_s)
             ]

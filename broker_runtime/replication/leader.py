@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import BrokerInfo
-from broker_runtime.metadata.topics import Partition
+from broker_runtime.metadata.areas.brokers import BrokerInfo
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.storage.disk.waiters import OffsetWaiters
 from broker_runtime.storage.log.log import Log
 
@@ -33,7 +33,7 @@ UNKNOWN = -1
 
 @dataclass(slots=True)
 class Follower:
-    """`end_offset` is the offset of its last fetch: it has everything below."""
+    """A follower as its leader knows it. `end_offset` is the offset of its last fetch: it has everything below."""
 
     broker_epoch: int
     end_offset: int = UNKNOWN

@@ -5,8 +5,8 @@ from typing import Protocol
 
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ErrorCode, KafkaError, quoted
+from broker_runtime.metadata.areas.topics import Partition, Topic
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import Partition, Topic
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.local_logs import Key
 from broker_runtime.storage.log.log import Log
@@ -35,7 +35,10 @@ class LedReplicas:
         self.leaders: Mapping[Key, LeaderReplica] = self._led
         """The partitions that this broker leads."""
         self.observers: dict[str, LeadershipObserver] = {}
-        """By topic; notified of each change of what this broker leads. Observers must not raise."""
+        """Observers of one topic each, by its name.
+
+        They are notified of each change of the partitions that this broker leads, and must not raise.
+        """
         self._stopped = False
 
     def led(self, topic: str, index: int) -> LeaderReplica:
@@ -96,7 +99,7 @@ class LedReplicas:
             yield
 
     def begin_stop(self) -> None:
-        """From now on no partition is to be led, whatever the metadata assigns. Call `resign_all` next."""
+        """Lead no new partition from now on, whatever the metadata assigns. Call `resign_all` next."""
         self._stopped = True
 
     def resign_all(self) -> None:

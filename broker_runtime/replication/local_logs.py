@@ -12,10 +12,10 @@ from uuid import UUID
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.topics import Partition, Topic
 from broker_runtime.metadata.changes import Removals
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.metadata.topics import Partition, Topic
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
 

@@ -12,9 +12,9 @@ from uuid import UUID
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.topics import Partition, Topic
 from broker_runtime.metadata.changes import Removals
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import Partition, Topic
 from broker_runtime.replication.followed_replicas import FollowedReplicas
 from broker_runtime.replication.following.fetch_messages import FetchLimits
 from broker_runtime.replication.following.fetcher import FetcherSettings

@@ -1,4 +1,4 @@
-"""What replication needs of other nodes; how connections are made is not part of it."""
+"""The interface of another node for replication. It does not define how connections are made."""
 
 from typing import Protocol
 

@@ -46,7 +46,7 @@ class _Supply:
         self.sources = sources
         self.given_by = -1
         self.lacking: list[bool] = []
-        """For each failure, whether the leader has reported that it lacks the same batches."""
+        """Whether the leader has reported that it lacks the same batches, one item for each failure."""
         self._replica = replica
         self._brokers = brokers
         self._is_current = is_current
@@ -119,7 +119,10 @@ class _Supply:
 
 
 class Repairing:
-    """`is_current` returns whether a replica still has the leader epoch in which its damage was found."""
+    """Repairs of damaged ranges of replicas.
+
+    `is_current` returns whether a replica still has the leader epoch in which its damage was found.
+    """
 
     def __init__(self, others: OtherBrokers, damage: DamageWatch, is_current: Callable[[DamagedReplica], bool]) -> None:
         self._others = others

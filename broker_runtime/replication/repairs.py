@@ -74,7 +74,10 @@ class OtherBrokers:
 
 
 class Repairs:
-    """`led` and `followed` are the manager's current ones. Only the mended segments are stored on disk."""
+    """Repairs the damaged logs of this broker from other replicas.
+
+    `led` and `followed` are the manager's current ones. Only the mended segments are stored on disk.
+    """
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ A leader whose log has damage that cannot be mended while it leads leaves the se
 
 from collections.abc import Mapping
 
-from broker_runtime.metadata.brokers import BrokerInfo
+from broker_runtime.metadata.areas.brokers import BrokerInfo
 from broker_runtime.replication.leader import UNKNOWN, LeaderReplica, PendingIsrChange, unshared_damage
 
 

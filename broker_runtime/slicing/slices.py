@@ -5,7 +5,8 @@ iteration of the event loop, round robin over all current work. So a client with
 slice, however many clients have long ones. Each connection has one such request at a time, so that connections share
 the slices equally.
 
-Coroutines can take part: `turn` waits in the same queue. Work that takes memory waits until there is room (`Room`).
+Coroutines can take part: `next_slice` waits in the same queue. Work that takes memory waits until there
+is room for it.
 """
 
 import asyncio
@@ -19,8 +20,8 @@ from typing import Any, TypeVar
 
 from broker_runtime.errors import KafkaError, ProtocolError, detached
 from broker_runtime.slicing.letting_go import freed, held_by, held_by_failed
+from broker_runtime.slicing.slice_lengths import SliceLengths
 from broker_runtime.slicing.steps import Steps
-from broker_runtime.slicing.turn_lengths import TurnLengths
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ _STEPS_MAX = 500
 
 @dataclass(slots=True, eq=False)
 class _Work:
-    """Queued work. `steps` None is a coroutine that waits for its turn; `size` is the room that it takes, in bytes."""
+    """Queued work. `steps` None is a coroutine that waits for a slice; `size` is the memory that it takes, in bytes."""
 
     steps: Steps[Any] | None
     result: "asyncio.Future[Any]"
@@ -96,7 +97,7 @@ class Slices:
         self._scheduled = False
         self._granted = False
         """Whether a coroutine has the slice of this iteration of the loop."""
-        self.lengths = TurnLengths(work)
+        self.lengths = SliceLengths(work)
 
     def __len__(self) -> int:
         return len(self._queue) + sum(len(room.waiting) for room in self._rooms)
@@ -180,7 +181,7 @@ class Slices:
         done, result = self.begin(steps)
         return await self.add(steps) if not done else result  # type: ignore[return-value]
 
-    async def turn(self) -> float:
+    async def next_slice(self) -> float:
         """Wait for a slice. Returns when it ends, in seconds of the clock; the caller then waits for the next one."""
         work = _Work(None, asyncio.get_running_loop().create_future())
         self._queue.append(work)
@@ -189,7 +190,7 @@ class Slices:
         return self.now() + self._slice_s
 
     def first_ends_s(self) -> float:
-        """Return the time, in seconds of the clock, at which a coroutine that begins now waits for its first turn."""
+        """Return when a coroutine that begins now has to wait for its first slice, in seconds of the clock."""
         return self.now() + _FIRST_S
 
     def _let_in(self, room: _Room) -> None:
@@ -276,7 +277,7 @@ class Slices:
                 return
 
 
-async def over_turns(steps: Steps[T]) -> T:
+async def over_slices(steps: Steps[T]) -> T:
     """Return the result of steps that belong to no request: a slice runs in each iteration of the event loop."""
     return await Slices(asyncio.get_running_loop().time).finish(steps)
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.security.principal import Principal
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import byte_string, string
 from broker_runtime.wire.header import FIXED_SIZE, response_prefix
-from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.versions import FORMATS
-from broker_runtime.wire.writer import byte_string, string
 from kafka_bytes.varints import write_uvarint
 
 VERSION = 0

@@ -16,7 +16,7 @@ class ConnectionEnd(Protocol):
 
 
 class ServedConnection(Protocol):
-    """What handlers may read and change of the connection that a request came on."""
+    """The part of a request's connection that handlers may read and change."""
 
     state: object
     """State of the handlers: a ClientSoftware once the client has sent it, else None."""

@@ -49,7 +49,10 @@ def response_prefix(api_key: int, version: int, correlation_id: int, body_size: 
 
 
 def prefix(correlation_id: int, body_size: int, flexible: bool) -> bytes:
-    """Like `response_prefix`, for APIs other than ApiVersions, if the caller knows whether the version is flexible."""
+    """Return size field and response header for a body of `body_size` bytes.
+
+    Not for ApiVersions, whose header is never flexible.
+    """
     if flexible:
         return _SIZE_CORRELATION_AND_TAGS.pack(body_size + 5, correlation_id)
     return _SIZE_AND_CORRELATION.pack(body_size + 4, correlation_id)

@@ -14,9 +14,9 @@ from typing import Any
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.slicing.steps import Steps
-from broker_runtime.wire.decode import read_entity, read_in_steps
-from broker_runtime.wire.encode import Fields as Fields
-from broker_runtime.wire.encode import Pieces, encode_entity, encode_in_steps
+from broker_runtime.wire.encoding.decode import read_entity, read_in_steps
+from broker_runtime.wire.encoding.encode import Fields as Fields
+from broker_runtime.wire.encoding.encode import Pieces, encode_entity, encode_in_steps
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.limits import DEFAULT_LIMITS, ItemBudget, RequestLimits, RequestTooLargeError
 from broker_runtime.wire.versions import FORMATS, OWN_MESSAGES
@@ -27,7 +27,7 @@ Entity = Any
 _INT32 = Struct(">i")
 CLIENT_ID = "sluicegate-broker"
 _ANY_LENGTH = RequestLimits(items_max=2**31 - 1, tagged_fields_max=2**31 - 1, tagged_bytes_max=2**31 - 1)
-"""For messages that do not come from clients."""
+"""The limits of messages that do not come from clients: nearly none."""
 
 
 @cache

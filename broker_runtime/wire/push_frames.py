@@ -25,7 +25,10 @@ def read_message(layout: Layout[M], frame: memoryview) -> M:
 
 
 def message_in_steps(layout: Layout[M], frame: memoryview) -> Steps[M]:
-    """Like `read_message`, with breaks in long lists."""
+    """Read a frame without its size, in steps for long lists.
+
+    Raises ProtocolError, and UnfitError for a value beyond its limit.
+    """
     try:
         return (yield from layout.read_in_steps(frame))
     except fields.UnfitError as error:

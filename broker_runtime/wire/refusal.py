@@ -5,9 +5,9 @@ from functools import cache
 from typing import Any, get_origin, get_type_hints
 from uuid import UUID
 
-from broker_runtime.wire.encode import encode_entity
+from broker_runtime.wire.encoding.encode import encode_entity
+from broker_runtime.wire.encoding.primitives import is_struct, without_none
 from broker_runtime.wire.messages import message_type
-from broker_runtime.wire.primitives import is_struct, without_none
 
 _ZEROS = {"string": "", "bytes": b"", "records": b"", "bool": False, "uuid": UUID(int=0)}
 _NOTHING = -1

@@ -18,7 +18,9 @@ class ReadableFile(Protocol):
 
 
 class FileRegion:
-    """`length` bytes from `offset` of a file, sent without passing through Python.
+    """A part of a file that is sent as a part of a reply.
+
+    `length` bytes from `offset` of a file, sent without passing through Python.
 
     `on_unreadable` is called when they turn out to be unreadable after the reply has begun: only the next reply can
     have an error. `next_offset` is the log's offset after them, -1 if it is unknown.

@@ -96,7 +96,9 @@ FORWARDED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ApiFormat:
-    """`module` is kio's name of the message; `flexible_from` is the first version with tagged fields.
+    """The format of an API's messages.
+
+    `module` is kio's name of the message; `flexible_from` is the first version with tagged fields.
 
     OffsetDelete and Sluicegate's own messages do not have any yet.
     """

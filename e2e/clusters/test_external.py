@@ -15,7 +15,7 @@ from e2e.world.operator_process import OperatorProcess
 from e2e.world.shop import Json, ShopInApi, condition_of
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.views import ConfigSource
-from sluicegate_operator.planning.layout.limits import IP, QuotaKey, ip_rates
+from sluicegate_operator.planning.limits.limits import IP, QuotaKey, ip_rates
 from tests.support.processes.apache_kafka import ApacheKafka
 from tests.support.processes.apache_kafka_quorum import apache_kafka_quorum
 

@@ -21,6 +21,7 @@ from tests.support.processes.prometheus import Prometheus, running_prometheus
 
 Json = dict[str, Any]
 
+ADAPTIVE = Path(__file__).parents[2] / "examples" / "quotas" / "adaptive.yaml"
 OBSERVERS = Path(__file__).parents[2] / "examples" / "observers"
 SCRAPE_S = 1.0
 TARGETS = "targets.json"
@@ -83,6 +84,20 @@ def observed(shop: Shop) -> Iterator[None]:
             shop.delete("observerplugin", name)
 
 
+@contextmanager
+def adapting(shop: Shop) -> Iterator[None]:
+    """Give each broker a rate that adapts and throttles nothing inside the block, so that its metrics have series."""
+    document = yaml.safe_load(ADAPTIVE.read_text())
+    document["spec"]["adaptive"] = {"minRate": 1, "maxRate": 100_000, "objective": {"requestP99": "9999ms"}}
+    shop.apply(document)
+    name = document["metadata"]["name"]
+    try:
+        shop.await_enforced(name, timeout_s=ENFORCED_TIMEOUT_S)
+        yield
+    finally:
+        shop.delete("connectionquota", name)
+
+
 def make_a_storm(shop: Shop, seconds: float) -> None:
     """Make a storm from an address with a limit and one without, and change a limit.
 
@@ -141,7 +156,7 @@ def next_scrape(prometheus: Prometheus) -> None:
 
 @contextmanager
 def monitored_run(shop: Shop, folder: Path, storm_seconds: float) -> Iterator[MonitoredRun]:
-    with observed(shop), prometheus_over(shop, folder) as prometheus:
+    with observed(shop), adapting(shop), prometheus_over(shop, folder) as prometheus:
         start_s = time.time()
         make_a_storm(shop, storm_seconds)
         wait_for("the lag of a group", lambda: prometheus.query("kafka_consumergroup_lag_sum"))

@@ -1,4 +1,4 @@
-"""What messages of kio's form say about themselves, for version 0 without tagged fields."""
+"""The constants that messages of kio's form have, for version 0 without tagged fields."""
 
 from typing import ClassVar
 

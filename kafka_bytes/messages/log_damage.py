@@ -81,7 +81,7 @@ class ReplicaDamage(PartForm):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeLogDamageResponse(ResponseForm):
-    """`ranges_total` counts all ranges; `partitions` may have fewer of them."""
+    """The damaged ranges of a broker's logs. `ranges_total` counts all ranges; `partitions` may have fewer of them."""
 
     __api_key__: ClassVar[i16] = i16(DESCRIBE_LOG_DAMAGE)
     broker_id: i32 = field(metadata=_INT32)

@@ -74,7 +74,7 @@ class Layout(Generic[M]):
         return at_once(self.read_in_steps(frame))
 
     def read_in_steps(self, frame: memoryview) -> Steps[M]:
-        """Like `read`, with breaks in long lists."""
+        """Read a frame without its size, in steps for long lists. Raises FormatError and UnfitError."""
         cursor = Cursor(frame)
         if self.type_id is not None and cursor.fixed(_TYPE) != (self.type_id,):
             raise FormatError(f"the request type id is not {self.type_id}")

@@ -39,7 +39,7 @@ NO_COORDINATOR = -1
 
 
 class ClusterMetadataResponse(NamedTuple):
-    """`coordinator_id` is NO_COORDINATOR with every error."""
+    """The answer to ClusterMetadata. `coordinator_id` is NO_COORDINATOR with every error."""
 
     error_code: int
     coordinator_id: int
@@ -72,7 +72,10 @@ class PingRequest(NamedTuple):
 
 
 class PingResponse(NamedTuple):
-    """`offset_info` is present only if the consumer registered with auto_commit, and None otherwise."""
+    """A consumer's answer to a ping.
+
+    `offset_info` is present only if the consumer registered with auto_commit, and None otherwise.
+    """
 
     error_code: int
     consumer_id: str
@@ -86,7 +89,10 @@ class StopFetcherRequest(NamedTuple):
 
 
 class StopFetcherResponse(NamedTuple):
-    """The consumer delivers no record any more once it has sent this. `offset_info` as in PingResponse."""
+    """The consumer delivers no record any more once it has sent this.
+
+    `offset_info` is None unless the consumer registered with auto_commit.
+    """
 
     error_code: int
     consumer_id: str

@@ -20,11 +20,11 @@ from sluicegate_operator.handlers.kopf_operator import KopfOperator
 from sluicegate_operator.handlers.process.cache_metrics import CacheMetrics
 from sluicegate_operator.handlers.process.garbage import GarbageCollector
 from sluicegate_operator.handlers.process.health import Liveness, Readiness
-from sluicegate_operator.handlers.process.loop_turns import TimedSelector, loop_on
+from sluicegate_operator.handlers.process.loop_iterations import TimedSelector, loop_on
 from sluicegate_operator.handlers.process.telemetry import (
     LEADING,
-    LOOP_LONG_TURNS,
-    LOOP_LONGEST_TURN,
+    LOOP_LONG_ITERATIONS,
+    LOOP_LONGEST_ITERATION,
     LOOP_MOST_WORKED,
     LOOP_SILENT,
     READY,
@@ -64,14 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"settings: {error}", file=sys.stderr)  # noqa: T201
         return 2
     work = _release(lease_client, settings) if options.release_topics else _run(lease_client, settings)
-    turns = TimedSelector()
-    LOOP_LONGEST_TURN.set_function(lambda: turns.longest_s)
-    LOOP_MOST_WORKED.set_function(lambda: turns.most_worked_s)
-    LOOP_LONG_TURNS.set_function(lambda: turns.long)
+    iterations = TimedSelector()
+    LOOP_LONGEST_ITERATION.set_function(lambda: iterations.longest_s)
+    LOOP_MOST_WORKED.set_function(lambda: iterations.most_worked_s)
+    LOOP_LONG_ITERATIONS.set_function(lambda: iterations.long)
     garbage = GarbageCollector()
     garbage.start()
     try:
-        with asyncio.Runner(loop_factory=loop_on(turns)) as runner:
+        with asyncio.Runner(loop_factory=loop_on(iterations)) as runner:
             return runner.run(work)
     finally:
         garbage.stop()

@@ -44,7 +44,10 @@ class Aborted(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """`records` are batches from the one that has the offset, at any position in it; the last may be truncated."""
+    """A partition of a Fetch response.
+
+    `records` are batches from the one that has the offset, at any position in it; the last may be truncated.
+    """
 
     topic: str
     partition: int

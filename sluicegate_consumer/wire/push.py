@@ -28,7 +28,10 @@ _CALLS: Mapping[int, Layout[Any]] = {
 
 
 class PartitionOffset(NamedTuple):
-    """`offset` is that of the next record; below 0 if none was read. `leader` is NO_LEADER if it is unknown."""
+    """An offset of one partition in the push protocol.
+
+    `offset` is that of the next record; below 0 if none was read. `leader` is NO_LEADER if it is unknown.
+    """
 
     topic: str
     partition: int

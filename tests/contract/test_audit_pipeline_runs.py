@@ -73,6 +73,7 @@ def test_the_pipeline_knows_every_word_that_it_is_given() -> None:
     assert files == {name: f"/etc/sluicegate-audit/{name}.json" for name in files}
     assert str(build.summary) == "/dev/termination-log"
     assert (report.results, report.publish) == (build.results, True)
+    assert [name for _, name in report.cluster_name] == ["default/shop"]
 
 
 def test_a_pipeline_without_settings_passes_no_files() -> None:

@@ -11,8 +11,8 @@ import pytest
 from broker_runtime.clock import SystemClock
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.network.connection.channel import Channel
-from broker_runtime.network.connection.client_connection import ClientConnection
 from broker_runtime.network.connection.connection import Origin
+from broker_runtime.network.connection.outgoing.client_connection import ClientConnection
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.settings import ClientLimits, NetworkLimits
 from broker_runtime.network.sockets.poller import LoopPoller, Poller, default_poller
@@ -56,7 +56,7 @@ class Server:
         return prefix(correlation_id, 2 * len(body), True), body, FileRegion(self._file, 0, len(body))
 
     def memory_freed(self, waiting: Iterable[int]) -> None:
-        self.connection.ask_turn()
+        self.connection.ask_for_slice()
 
     def connection_closed(self, connection: ServedConnection) -> None:
         self.ended.set()

@@ -18,8 +18,8 @@ from broker_runtime.controller.journal.file import FileJournal
 from broker_runtime.controller.journal.kubernetes import KubernetesJournal
 from broker_runtime.controller.journal.seam import Backing, DeposedError, Journal, Snapshot, SoleElection
 from broker_runtime.controller.journal_log import JournalLog
-from broker_runtime.coordination import deciding_turns
-from broker_runtime.coordination.deciding_turns import DecidingTurns
+from broker_runtime.coordination import deciding_slices
+from broker_runtime.coordination.deciding_slices import DecidingSlices
 from broker_runtime.coordination.replay import replay
 from broker_runtime.coordination.replicated_log import LeadershipLostError, ReplicatedLog
 from broker_runtime.coordination.runtime import CoordinatorRuntime, TermPhase
@@ -222,7 +222,7 @@ class Process:
         self.timers: TimerService[TallyDecision] = TimerService()
         self.durable = place.durable()
         self.runtime: CoordinatorRuntime[Tally, Added] = CoordinatorRuntime(
-            self.shard, self.durable, self.timers, Tally(), QUEUE_MAX, DecidingTurns()
+            self.shard, self.durable, self.timers, Tally(), QUEUE_MAX, DecidingSlices()
         )
         self.task: asyncio.Task[None] | None = None
 
@@ -244,7 +244,7 @@ class Process:
 
         return await self.runtime.submit(decide)
 
-    async def turns(self) -> None:
+    async def slices(self) -> None:
         for _ in range(20):
             await asyncio.sleep(0)
 
@@ -268,7 +268,7 @@ async def test_an_answer_comes_when_the_record_is_durable_and_not_before(new_pla
         seen = place.log.high_watermark
         place.hold()
         waiting = asyncio.ensure_future(process.add())
-        await process.turns()
+        await process.slices()
         assert process.runtime.state.sums == {"x": 1}
         assert (waiting.done(), place.log.high_watermark) == (False, seen)
         place.let_go()
@@ -290,18 +290,18 @@ async def test_all_that_wait_while_a_commit_runs_share_the_next(
     new_place: Callable[[], Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As far as an iteration has time for them: here it has."""
-    monkeypatch.setattr(deciding_turns, "_TURN_S", 60.0)
+    monkeypatch.setattr(deciding_slices, "_SLICE_S", 60.0)
     async with running(place := new_place()) as process:
         place.hold()
         first = asyncio.ensure_future(process.add())
-        await process.turns()
+        await process.slices()
         rest = [asyncio.ensure_future(process.add()) for _ in range(QUEUE_MAX)]
-        await process.turns()
+        await process.slices()
         assert process.runtime.state.sums == {"x": 1}, "while a commit runs nothing is decided"
         process.shard.log.clear()
         place.let_go()
         await asyncio.gather(first, *rest)
-        await process.turns()
+        await process.slices()
         assert process.shard.log == ["committed", *[Added("x", 1)] * QUEUE_MAX, "committed"]
 
 
@@ -312,13 +312,13 @@ async def test_other_tasks_run_while_very_many_requests_wait(
     async with running(place := new_place()) as process:
         place.hold()
         waiting = [asyncio.ensure_future(process.add()) for _ in range(QUEUE_MAX)]
-        await process.turns()
+        await process.slices()
         place.let_go()
         answered_in = set()
-        for turn in range(QUEUE_MAX * 100):
+        for time_slice in range(QUEUE_MAX * 100):
             if all(each.done() for each in waiting):
                 break
-            answered_in.add((sum(each.done() for each in waiting), turn))
+            answered_in.add((sum(each.done() for each in waiting), time_slice))
             await asyncio.sleep(0)
         assert len(answered_in) >= QUEUE_MAX / 2
         assert await asyncio.gather(*waiting) == list(range(QUEUE_MAX))
@@ -333,7 +333,7 @@ async def test_a_refusal_waits_for_the_change_that_it_is_based_on(new_place: Cal
     async with running(place := new_place()) as process:
         place.hold()
         told = [asyncio.ensure_future(process.runtime.submit(once)) for _ in range(2)]
-        await process.turns()
+        await process.slices()
         assert not any(each.done() for each in told)
         place.let_go()
         assert codes(await asyncio.gather(*told, return_exceptions=True)) == [None, ErrorCode.INVALID_REQUEST]
@@ -382,7 +382,7 @@ async def test_a_term_opens_with_its_own_records_before_it_takes_requests(new_pl
     process.shard.opens_with = [Added("term", 1)]
     place.hold()
     loading = asyncio.ensure_future(process.runtime.load())
-    await process.turns()
+    await process.slices()
     assert process.runtime.phase is TermPhase.LOADING
     assert codes(await asyncio.gather(process.add(), return_exceptions=True)) == [
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -410,9 +410,9 @@ async def test_pending_requests_fail_when_another_process_takes_the_log(new_plac
         await process.add("a")
         place.hold()
         decided = asyncio.ensure_future(process.add("b"))
-        await process.turns()
+        await process.slices()
         waiting = asyncio.ensure_future(process.add("c"))
-        await process.turns()
+        await process.slices()
         place.give_away()
         assert codes(await asyncio.gather(decided, waiting, return_exceptions=True)) == [
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -449,9 +449,9 @@ async def test_a_stop_fails_all_pending_requests(new_place: Callable[[], Place])
     async with running(place) as process:
         place.hold()
         decided = asyncio.ensure_future(process.add())
-        await process.turns()
+        await process.slices()
         waiting = asyncio.ensure_future(process.add())
-        await process.turns()
+        await process.slices()
         await process.stop()
         told = codes(await asyncio.gather(decided, waiting, return_exceptions=True))
         assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR]
@@ -463,7 +463,7 @@ async def test_a_cancelled_request_does_not_block_others(new_place: Callable[[],
     async with running(place) as process:
         place.hold()
         one, two = asyncio.ensure_future(process.add("a")), asyncio.ensure_future(process.add("b"))
-        await process.turns()
+        await process.slices()
         one.cancel()
         place.let_go()
         assert await two == 1
@@ -520,7 +520,7 @@ async def test_a_terms_end_forgets_its_timers(new_place: Callable[[], Place]) ->
     async with running(place := new_place()) as process:
         process.timers.schedule("one", 0.0, never)
         await process.stop()
-        await process.turns()
+        await process.slices()
         assert place.log.high_watermark == 0
 
 
@@ -556,7 +556,7 @@ async def test_a_partition_whose_disk_fails_ends_its_runtime() -> None:
     async with running(place) as process:
         place.hold()
         waiting = asyncio.ensure_future(process.add())
-        await process.turns()
+        await process.slices()
         place.log.end()
         assert codes(await asyncio.gather(waiting, return_exceptions=True)) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
         assert process.task is not None

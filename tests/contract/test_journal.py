@@ -22,7 +22,7 @@ from broker_runtime.controller.journal.kubernetes import KubernetesJournal
 from broker_runtime.controller.journal.lease import LeaseElection
 from broker_runtime.controller.journal.seam import DeposedError, Journal, JournalUnavailableError, Snapshot
 from broker_runtime.controller.journal.store import LeaseRecord, ObjectStore, StoreError, StoreRefusedError
-from broker_runtime.metadata.cluster import ClusterRecord
+from broker_runtime.metadata.areas.cluster import ClusterRecord
 from broker_runtime.metadata.codec import encode_record
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.storage.disk.filesystem import FileSystem, OsFileSystem

@@ -14,7 +14,7 @@ from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kafka_admin.views import ConfigSource, NewTopic, TopicView
-from sluicegate_operator.planning.layout.limits import IP, QuotaKey, ip_rate
+from sluicegate_operator.planning.limits.limits import IP, QuotaKey, ip_rate
 from tests.support.processes.single_node import SingleNode
 
 DEADLINE_S = 60.0

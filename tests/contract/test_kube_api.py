@@ -25,7 +25,7 @@ from sluicegate_operator.kube.http.errors import (
     NamespaceGoingError,
     NameTakenError,
 )
-from sluicegate_operator.kube.http.kinds import CUSTOM, LEASE, POD, STATEFUL_SET, TOPIC, kind_of
+from sluicegate_operator.kube.http.kinds import LEASE, POD, STATEFUL_SET, TOPIC, USER_KINDS, kind_of
 from sluicegate_operator.kube.lease.lease import LeaseElector
 from sluicegate_operator.planning.layout.cluster_layout import journal_name
 from sluicegate_operator.planning.registrations.controller_lease import JOURNAL_LABEL
@@ -56,7 +56,7 @@ def plane() -> Iterator[ControlPlane]:
 def _lists_all_kinds(plane: ControlPlane) -> bool:
     """Whether every kind can be listed. Established comes before the storage is ready: until then the answer is 429."""
     try:
-        for kind in CUSTOM:
+        for kind in USER_KINDS:
             plane.kubectl("get", "--raw", kind.path(None))
     except KubectlError:
         return False

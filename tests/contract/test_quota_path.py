@@ -11,7 +11,7 @@ from sluicegate_operator.fleet.kafka.broker_limits import observe_limits
 from sluicegate_operator.fleet.kafka.listeners import ask_listeners
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.configs import ConfigChange
-from sluicegate_operator.planning.layout.limits import DesiredLimits, ObservedLimits, ip_rate, ip_rates, is_limit_key
+from sluicegate_operator.planning.limits.limits import DesiredLimits, ObservedLimits, ip_rate, ip_rates, is_limit_key
 from sluicegate_operator.quotas.brokers import EnforcementResult, WantedLimits, enforce
 from tests.support.processes.single_node import SingleNode
 

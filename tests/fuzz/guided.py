@@ -19,6 +19,7 @@ from tests.fuzz.target import Run, inputs_of
 
 INSTRUMENTED = (
     "broker_runtime",
+    "connection_limits",
     "kafka_bytes",
     "sluicegate_consumer",
     "sluicegate_operator.kafka_admin",

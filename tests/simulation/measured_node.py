@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.dispatching.dispatch import Dispatcher
 from broker_runtime.cluster import reactions
 from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.errors import ProtocolError
@@ -181,10 +181,10 @@ def measured_node(properties: dict[str, str]) -> Iterator[MeasuredNode]:
     network = loop.connector = Network(loop, 0, 1.0)
     around = Surroundings(loop, network, lambda _: None)
     process = Process(around, "node", "10.0.0.1", _KEYS | properties)
-    turn_s, schedule = reactions.TURN_S, Reactions._schedule
+    slice_s, schedule = reactions.SLICE_S, Reactions._schedule
     garbage = GarbageCollector(time.monotonic)
     with replaced_operating_system(around, _CLUSTER_ID, 0):
-        reactions.TURN_S, Reactions._schedule = turn_s, schedule  # type: ignore[method-assign]
+        reactions.SLICE_S, Reactions._schedule = slice_s, schedule  # type: ignore[method-assign]
         node = MeasuredNode(loop, process)
         try:
             loop.run_until_complete(node.begin())

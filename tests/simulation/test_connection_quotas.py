@@ -4,9 +4,9 @@ from math import isnan
 
 import pytest
 
-from broker_runtime.errors import ConfigError
-from broker_runtime.network.quotas.quotas import ConnectionQuotas, UnknownListenerError
-from broker_runtime.network.settings import IpAction, Strategy
+from connection_limits.errors import InvalidLimitError
+from connection_limits.quotas import ConnectionQuotas, UnknownListenerError
+from connection_limits.settings import IpAction, Strategy
 from tests.support.requests.quota_broker import (
     ADMIN,
     EXTERNAL,
@@ -51,7 +51,7 @@ def test_no_limits_by_default(broker: Broker) -> None:
         assert broker.rate(listener) > 0
         assert broker.blocked_s(listener) == 0
     # The protected listener's connections are not in the broker's rate.
-    assert broker.quotas.broker_meter.measure(broker.now_ms) == 20_000
+    assert broker.quotas.rate_limit.meter.measure(broker.now_ms) == 20_000
 
 
 def test_max_connections_per_ip() -> None:
@@ -229,7 +229,7 @@ def test_a_connection_refused_for_its_address_is_unrecorded_everywhere(
     assert (tally.throttled, len(tally.admitted_ms)) == (1, 0)
     assert broker.quotas.addresses.rates.rate(IP[listener], broker.now_ms) == 0
     assert broker.rate(listener) == 0
-    assert broker.quotas.broker_meter.measure(broker.now_ms) == 0
+    assert broker.quotas.rate_limit.meter.measure(broker.now_ms) == 0
     assert len(broker.delayed) == (1 if action is IpAction.DELAY else 0)
     assert broker.quotas.total == 0
 
@@ -239,7 +239,7 @@ def test_a_connection_refused_for_its_address_is_unrecorded_everywhere(
 def test_a_listener_limit_must_be_above_zero(broker: Broker, key: str, value: int) -> None:
     """Kafka's testMaxListenerConnectionListenerMustBeAboveZero."""
     before = broker.quotas.settings
-    with pytest.raises(ConfigError, match=r"listener\.name\.external\.max\.connection.*must be 1 or more"):
+    with pytest.raises(InvalidLimitError, match=r"listener\.name\.external\.max\.connection.*must be 1 or more"):
         broker.update(**{key: {**NO_LISTENER_LIMIT, EXTERNAL: value}})
     assert broker.quotas.settings is before
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_runtime.network.settings import IpAction, QuotaSettings, Strategy
+from connection_limits.settings import IpAction, QuotaSettings, Strategy
 from tests.support.requests.quota_broker import (
     ADMIN,
     EXTERNAL,

@@ -18,10 +18,10 @@ from broker_runtime.controller.journal.file import FileJournal
 from broker_runtime.controller.journal.kubernetes import KubernetesJournal
 from broker_runtime.controller.partitions import elections, partition_changes
 from broker_runtime.errors import KafkaError
-from broker_runtime.metadata.brokers import BrokerInfo
+from broker_runtime.metadata.areas.brokers import BrokerInfo
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.following import truncation
 from broker_runtime.replication.following.follower import Cut, FollowerReplica
 from broker_runtime.replication.leader import LeaderReplica

@@ -18,10 +18,10 @@ import pytest
 from broker_runtime.apis.push.push_apis import PushApi
 from broker_runtime.apis.request.call import Api, Call
 from broker_runtime.apis.request.context import ApiSpec
-from broker_runtime.apis.request.on_demand import ApiOnDemand
+from broker_runtime.apis.request.dispatching.on_demand import ApiOnDemand
 from broker_runtime.apis.table import CONTROLLER_APIS, COUNTED_APIS
 from broker_runtime.errors import KafkaError, ProtocolError
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.versions import PRODUCE
 from kafka_bytes.batches import encode_batch
 from kafka_bytes.compression import GZIP, LZ4, SNAPPY, ZSTD

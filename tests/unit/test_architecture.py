@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = (ROOT / "broker_runtime", ROOT / "operator" / "sluicegate_operator")
+SOURCES = (ROOT, ROOT / "broker_runtime", ROOT / "operator" / "sluicegate_operator")
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 PAGES = [path for path in TRACKED if path.endswith(".md") and (ROOT / path).is_file()]

@@ -29,6 +29,7 @@ for module in pkgutil.walk_packages(audit_pipeline.__path__, "audit_pipeline."):
 from sluicegate_operator.cli.main import main
 main(ARGUMENTS)
 """
+OWN = {"sluicegate_operator", "broker_runtime", "audit_pipeline", "connection_limits", "kafka_bytes"}
 
 
 def distribution(requirement: str) -> str:
@@ -69,7 +70,7 @@ def refused(extra: str) -> set[str]:
         for module, distributions in metadata.packages_distributions().items()
         if not brought.intersection(map(distribution, distributions))
         and module not in sys.stdlib_module_names
-        and module not in {"sluicegate_operator", "broker_runtime", "audit_pipeline", "kafka_bytes"}
+        and module not in OWN
     }
 
 

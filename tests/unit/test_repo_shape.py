@@ -11,8 +11,8 @@ from typing import Self
 
 import pytest
 
-from tools import dashboards
 from tools.chart import CRDS, chart_crds
+from tools.dashboards import rendering as dashboards
 from tools.reference import PAGES, REFERENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +31,13 @@ def tracked(pattern: str) -> list[Path]:
 
 PYTHON = tracked("*.py")
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PYTHON}
-PRODUCT = ("broker_runtime/", "operator/sluicegate_operator/", "sluicegate_consumer/", "kafka_bytes/")
+PRODUCT = (
+    "broker_runtime/",
+    "operator/sluicegate_operator/",
+    "sluicegate_consumer/",
+    "connection_limits/",
+    "kafka_bytes/",
+)
 EVERYWHERE = (*PRODUCT, "tests/", "e2e/", "benchmarks/", "demo/", "tools/")
 MODELS = "operator/sluicegate_operator/api/"
 """A model's docstring would be the text of `kubectl explain` for each field that has it."""

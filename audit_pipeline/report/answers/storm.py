@@ -5,7 +5,7 @@ from typing import Final
 from audit_pipeline.report.answers.answer import Answer, Name, Sentence, Tone, of_cluster
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.figures.storms import Storm, Storms
-from audit_pipeline.report.words import count, latency, length, moment_utc, number_of, percent, three_digits
+from audit_pipeline.report.words import count, latency, length, moment_utc, number_of, percent, span, three_digits
 
 _MOST: Final = 0.5
 """Minimum share of a storm for which a single source counts as its cause."""
@@ -15,9 +15,8 @@ def who_caused(storms: Storms, found: Subjects) -> Answer:
     question = "Who caused the last storm?"
     storm = storms.last
     if storm is None:
-        days = number_of(len(list(found.windows.covered.days())), "day")
         return Answer(
-            question, ("There was none",), Tone.GOOD, ((f"No connection storm in the {days} that the results cover.",),)
+            question, ("There was none",), Tone.GOOD, ((f"No connection storm from {span(storms.searched)}.",),)
         )
     return Answer(
         question,
@@ -69,8 +68,14 @@ def held_by(storm: Storm) -> Sentence:
     return (Name(limit), f"{of} admitted at most {three_digits(storm.held_per_s)} a second ({counts})")
 
 
+_OBJECTIVE = "connection.quota.adaptive.p99.ms"
+"""Key of a rate that adapts: its value is the objective of the waits of connected clients."""
+
+
 def unit_of(storm: Storm) -> str:
-    """Return the unit of the limit, with which its value is read: a rate, or a number of connections."""
+    """Return the unit of the limit, with which its value is read: a rate, a number of connections, or milliseconds."""
+    if (storm.limit_key or "").endswith(_OBJECTIVE):
+        return " ms"
     return "/s" if "rate" in (storm.limit_key or "") else " connections"
 
 

@@ -5,18 +5,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from audit_pipeline.report.figures.scope import Scope
+from audit_pipeline.results.tables import is_own_client, own_principals
 
 NAMES_MAX = 12
 
+_OWN = own_principals("event_date BETWEEN $from_day AND $to_day")
 # Floating-point numbers are added in a fixed order: otherwise the last digits of a sum would differ between queries.
 _COST = """
 SELECT cluster_id, currency, dimension, name,
+  coalesce(CASE dimension
+    WHEN 'client_id' THEN {is_own}
+    WHEN 'principal' THEN (cluster_id, name) IN ({own})
+  END, false) AS is_own,
   {quantities},
   sum(amount ORDER BY amount) AS amount
 FROM cost WHERE event_date BETWEEN $from_day AND $to_day
 GROUP BY cluster_id, currency, dimension, name
 ORDER BY cluster_id, currency, dimension, name IS NULL, amount DESC NULLS LAST, ingress + egress DESC, name
 """.format(
+    is_own=is_own_client("name"),
+    own=_OWN,
     quantities=",\n  ".join(
         f"sum(if(resource = '{resource}', quantity, 0))::BIGINT AS {column}"
         for resource, column in {
@@ -26,7 +34,7 @@ ORDER BY cluster_id, currency, dimension, name IS NULL, amount DESC NULLS LAST, 
             "storage": "storage",
             "partitions": "partitions",
         }.items()
-    )
+    ),
 )
 
 
@@ -52,7 +60,8 @@ class CostLine:
 class Bill:
     """The bill of one cluster in one dimension: principal, client_id or topic.
 
-    It has the most expensive names, all others, and unattributed use. Shares add up to 1.
+    It has the most expensive names, all others, Sluicegate's own names together, and unattributed use. Shares of these
+    add up to 1. `own_lines` are the most expensive own names.
     """
 
     cluster_id: str
@@ -61,12 +70,14 @@ class Bill:
     amount: float | None
     lines: tuple[CostLine, ...]
     others: CostLine | None
+    own: CostLine | None
+    own_lines: tuple[CostLine, ...]
     unattributed: CostLine | None
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A bill by principal, or by client ID if the cluster has no more than one principal, and a bill by topic."""
+    """A bill by principal, or by client ID if clients have no more than one principal, and a bill by topic."""
 
     bills: tuple[Bill, ...]
 
@@ -78,7 +89,7 @@ def cost(scope: Scope) -> Cost:
         dimensions.setdefault(row.pop("dimension"), []).append(row)
     bills = []
     for (cluster_id, currency), dimensions in by_cluster.items():
-        principals = sum(row["name"] is not None for row in dimensions.get("principal", ()))
+        principals = sum(row["name"] is not None and not row["is_own"] for row in dimensions.get("principal", ()))
         for dimension in ("principal" if principals > 1 else "client_id", "topic"):
             if rows := dimensions.get(dimension):
                 bills.append(_bill(cluster_id, dimension, currency, rows))
@@ -88,19 +99,31 @@ def cost(scope: Scope) -> Cost:
 def _bill(cluster_id: str, dimension: str, currency: str | None, rows: Sequence[dict[str, Any]]) -> Bill:
     known = [row["amount"] for row in rows if row["amount"] is not None]
     amount = sum(known) if known else None
+    is_own = [row.pop("is_own") for row in rows]
     lines = [
         CostLine(**row, names=1, share=row["amount"] / amount if amount and row["amount"] is not None else None)
         for row in rows
     ]
-    named = [line for line in lines if line.name is not None]
+    named = [line for line, own in zip(lines, is_own, strict=True) if line.name is not None and not own]
+    own = [line for line, is_one in zip(lines, is_own, strict=True) if is_one]
     unattributed = next((line for line in lines if line.name is None), None)
     shown, others = named[:NAMES_MAX], named[NAMES_MAX:]
     return Bill(
-        cluster_id, dimension, currency, amount, tuple(shown), _together(others) if others else None, unattributed
+        cluster_id,
+        dimension,
+        currency,
+        amount,
+        tuple(shown),
+        _together(others),
+        _together(own),
+        tuple(own[:NAMES_MAX]),
+        unattributed,
     )
 
 
-def _together(lines: Sequence[CostLine]) -> CostLine:
+def _together(lines: Sequence[CostLine]) -> CostLine | None:
+    if not lines:
+        return None
     added = {
         name: sum(getattr(line, name) for line in lines)
         for name in ("names", "ingress", "egress", "requests", "storage", "partitions")

@@ -3,19 +3,26 @@
 from dataclasses import dataclass
 
 from audit_pipeline.report.figures.scope import Scope, within
+from audit_pipeline.results.tables import is_own_client, own_principals
 
-FAILURES_MAX = 12
+FAILURES_MAX = 40
 
+_IS_OWN = f"""(
+  {is_own_client("client_id")} OR (cluster_id, principal) IN ({own_principals(within("window_start"))})
+)"""
 _FAILURES = f"""
-SELECT cluster_id, error, api, coalesce(client_id, '(none)') AS client_id, topic, is_expected,
+WITH told AS (
+  SELECT *, CASE WHEN {_IS_OWN} THEN 'own' WHEN is_expected THEN 'expected' ELSE 'broken' END AS kind
+  FROM failures WHERE {within("window_start")} AND NOT is_follower
+)
+SELECT cluster_id, error, api, coalesce(client_id, '(none)') AS client_id, topic, is_expected, kind,
   sum(failures)::BIGINT AS failures, epoch_us(min(window_start)) AS first_us, epoch_us(max(window_start)) AS last_us,
-  count(*) OVER kind AS all_rows, sum(sum(failures)) OVER kind::BIGINT AS all_failures
-FROM failures
-WHERE {within("window_start")} AND NOT is_follower
-GROUP BY cluster_id, error, api, client_id, topic, is_expected
-WINDOW kind AS (PARTITION BY is_expected)
+  count(*) OVER same AS all_rows, sum(sum(failures)) OVER same::BIGINT AS all_failures
+FROM told
+GROUP BY cluster_id, error, api, client_id, topic, is_expected, kind
+WINDOW same AS (PARTITION BY kind)
 QUALIFY row_number() OVER (
-  PARTITION BY is_expected ORDER BY sum(failures) DESC, error, api, client_id, topic, cluster_id
+  PARTITION BY kind ORDER BY sum(failures) DESC, error, api, client_id, topic, cluster_id
 ) <= {FAILURES_MAX}
 ORDER BY sum(failures) DESC, error, api, client_id, topic, cluster_id
 """
@@ -38,7 +45,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Failures and steps of the protocol, the most frequent first; totals count all of them."""
+    """Failures and steps of the protocol, the most frequent first; totals count all of them.
+
+    `own` are both kinds of errors of Sluicegate's own clients, which the other numbers leave out.
+    """
 
     broken: tuple[Failure, ...]
     broken_rows: int
@@ -46,13 +56,17 @@ class Failures:
     expected: tuple[Failure, ...]
     expected_rows: int
     expected_total: int
+    own: tuple[Failure, ...]
+    own_rows: int
+    own_total: int
 
 
 def failures(scope: Scope) -> Failures:
-    found: dict[bool, list[Failure]] = {False: [], True: []}
-    totals = {False: (0, 0), True: (0, 0)}
+    found: dict[str, list[Failure]] = {"broken": [], "expected": [], "own": []}
+    totals = dict.fromkeys(found, (0, 0))
     for row in scope.ask(_FAILURES):
-        of_kind = row.pop("all_rows"), row.pop("all_failures")
-        totals[row["is_expected"]] = of_kind
-        found[row["is_expected"]].append(Failure(**row))
-    return Failures(tuple(found[False]), *totals[False], tuple(found[True]), *totals[True])
+        kind = row.pop("kind")
+        totals[kind] = row.pop("all_rows"), row.pop("all_failures")
+        found[kind].append(Failure(**row))
+    broken, expected, own = (tuple(rows) for rows in found.values())
+    return Failures(broken, *totals["broken"], expected, *totals["expected"], own, *totals["own"])

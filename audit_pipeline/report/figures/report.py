@@ -1,6 +1,7 @@
 """All figures of a report: the data of the page, and the content of report.json."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,13 +14,14 @@ from audit_pipeline.report.figures.idle import IdleTopics, idle_topics
 from audit_pipeline.report.figures.latency import Latency, latency
 from audit_pipeline.report.figures.made_changes import MadeChanges, made_changes
 from audit_pipeline.report.figures.mirrors import Mirrors, mirrors
+from audit_pipeline.report.figures.moved import Moved, moved
 from audit_pipeline.report.figures.objectives import Objectives, objectives
 from audit_pipeline.report.figures.overall import Overall, overall
 from audit_pipeline.report.figures.scope import Cluster, Scope, scope_of
 from audit_pipeline.report.figures.storms import Storms, storms
 from audit_pipeline.report.figures.traffic import Traffic, traffic
 from audit_pipeline.report.figures.usage import Usage, usage
-from audit_pipeline.report.window import Windows
+from audit_pipeline.report.window import Wanted, Windows
 
 FORMAT = 2
 
@@ -36,6 +38,7 @@ class Subjects:
     made_changes: MadeChanges
     storms: Storms
     usage: Usage
+    moved: Moved
     failures: Failures
     traffic: Traffic
     latency: Latency
@@ -47,19 +50,23 @@ class Subjects:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`results` is the version of the results. `subjects` is None if the audit log has no event."""
+    """`results` is the version of the results. `subjects` is None if the audit log has no event.
+
+    `cluster_names` are by ID, as they were given; subjects have IDs.
+    """
 
     results: str
     built_us: int
     days: int
+    cluster_names: Mapping[str, str]
     subjects: Subjects | None
 
 
-def report_of(tables: PublishedTables, days: int) -> Report:
-    """Return the report over at most `days` days. Raises OSError if the store fails."""
-    scope = scope_of(tables, days)
+def report_of(tables: PublishedTables, wanted: Wanted) -> Report:
+    """Return the report. Raises BadUseError for a cluster or time without events, OSError if the store fails."""
+    scope = scope_of(tables, wanted)
     subjects = None if scope is None else _subjects(scope)
-    return Report(tables.manifest.version, tables.manifest.built_us, days, subjects)
+    return Report(tables.manifest.version, tables.manifest.built_us, wanted.days, wanted.cluster_names, subjects)
 
 
 def _subjects(scope: Scope) -> Subjects:
@@ -72,6 +79,7 @@ def _subjects(scope: Scope) -> Subjects:
         made_changes=made_changes(scope),
         storms=storms(scope),
         usage=usage(scope),
+        moved=moved(scope),
         failures=failures(scope),
         traffic=traffic(scope),
         latency=latency(scope),
@@ -83,4 +91,18 @@ def _subjects(scope: Scope) -> Subjects:
 
 
 def as_json(report: Report, answers: list[dict[str, Any]]) -> str:
-    return json.dumps({"format": FORMAT, "answers": answers, **asdict(report)}, indent=1) + "\n"
+    """Return the figures as JSON with a line for each subject: indented, rows of numbers would be much longer."""
+    whole = {"format": FORMAT, "answers": answers, **asdict(report)}
+    if whole["subjects"] is not None:
+        whole["subjects"] = _Lines(whole["subjects"])
+    return f"{_in_lines(whole)}\n"
+
+
+class _Lines(dict[str, Any]):
+    """A part of the JSON with a line for each value."""
+
+
+def _in_lines(values: Mapping[str, Any]) -> str:
+    told = (_in_lines(value) if isinstance(value, _Lines) else json.dumps(value) for value in values.values())
+    lines = (f"{json.dumps(name)}: {text}" for name, text in zip(values, told, strict=True))
+    return "{\n" + ",\n".join(lines) + "\n}"

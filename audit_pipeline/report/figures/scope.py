@@ -4,8 +4,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+from audit_pipeline.errors import BadUseError
 from audit_pipeline.report.asking import PublishedTables
-from audit_pipeline.report.window import DAY_US, MINUTE_US, WINDOW_US, Span, Windows, windows
+from audit_pipeline.report.window import DAY_US, MINUTE_US, WINDOW_US, Span, Wanted, Windows, windows
+from audit_pipeline.report.words import NAMED_MAX
 
 _COVERED = """
 SELECT cluster_id, epoch_us(min(first_ts)) AS from_us, epoch_us(max(last_ts)) + 1 AS to_us,
@@ -55,33 +57,57 @@ class Scope:
     tables: PublishedTables
     clusters: tuple[Cluster, ...]
     windows: Windows
+    wanted: Wanted
 
     def ask(self, sql: str, span: Span | None = None, **given: Any) -> list[dict[str, Any]]:
         """Run SQL with the limits of the span, by default the span shown.
 
-        These are `$from_us` and `$to_us` (of windows of ten minutes), `$from_day` and `$to_day`.
+        These are `$from_us` and `$to_us` (of windows of ten minutes), `$from_day` and `$to_day`. `$since_us` is the
+        --from of the report, or 0.
         """
-        within = span or self.windows.shown
-        return self.tables.ask(
-            sql,
-            from_us=within.from_us - within.from_us % WINDOW_US,
-            to_us=within.to_us,
-            from_day=within.first_day,
-            to_day=within.last_day,
-            step_us=self.windows.step_us,
-            coarse_step_us=self.windows.coarse_step_us,
-            **given,
-        )
+        return self.tables.ask(sql, **{**self._limits(span or self.windows.shown), **given})
+
+    def make(self, sql: str) -> None:
+        """Create a view or table with the limits of the span shown."""
+        self.tables.make(sql, **self._limits(self.windows.shown))
+
+    def _limits(self, span: Span) -> dict[str, Any]:
+        return {
+            "from_us": span.from_us - span.from_us % WINDOW_US,
+            "to_us": span.to_us,
+            "from_day": span.first_day,
+            "to_day": span.last_day,
+            "since_us": self.wanted.from_us or 0,
+            "step_us": self.windows.step_us,
+            "coarse_step_us": self.windows.coarse_step_us,
+        }
 
 
-def scope_of(tables: PublishedTables, days: int) -> Scope | None:
-    """Return the scope, None if the audit log has no event at all."""
+def scope_of(tables: PublishedTables, wanted: Wanted) -> Scope | None:
+    """Return the scope, None if the audit log has no event at all.
+
+    Raises BadUseError for a cluster or a time that the audit log does not have.
+    """
+    if wanted.cluster is not None:
+        _restrict(tables, wanted)
     begun: dict[str, list[int]] = defaultdict(list)
     for row in tables.ask(_DAYS):
         begun[row["cluster_id"]].append(row["at_us"])
     clusters = tuple(Cluster(**row, days=tuple(sorted(begun[row["cluster_id"]]))) for row in tables.ask(_COVERED))
     if not clusters:
         return None
-    found = windows(min(each.from_us for each in clusters), max(each.to_us for each in clusters) - 1, days)
+    found = windows(min(each.from_us for each in clusters), max(each.to_us for each in clusters) - 1, wanted)
     tables.make(f"CREATE VIEW traffic_by_grain AS {_BY_WINDOWS if found.grain_us > MINUTE_US else _BY_MINUTES}")
-    return Scope(tables, clusters, found)
+    return Scope(tables, clusters, found, wanted)
+
+
+def _restrict(tables: PublishedTables, wanted: Wanted) -> None:
+    known = [row["cluster_id"] for row in tables.ask(_COVERED)]
+    chosen = [cluster_id for cluster_id in known if wanted.has_cluster(cluster_id)]
+    if known and not chosen:
+        more = f", and {len(known) - NAMED_MAX} more" if len(known) > NAMED_MAX else ""
+        raise BadUseError(
+            f"the results have no cluster {wanted.cluster}: --cluster is one of {', '.join(known[:NAMED_MAX])}{more}, "
+            "or the beginning of one and a star"
+        )
+    tables.restrict(chosen)

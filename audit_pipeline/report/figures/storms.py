@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from audit_pipeline.report.figures.scope import Scope
-from audit_pipeline.report.window import MINUTE_US, SECOND_US
+from audit_pipeline.report.window import MINUTE_US, SECOND_US, Span
 from audit_pipeline.results.tables import BIN_S
 
 STORMS_MAX = 40
@@ -13,6 +13,9 @@ BINS_MAX = 120
 SOURCES_MAX = 5
 BIN_US = BIN_S * SECOND_US
 _STEPS_US = (BIN_US, 2 * BIN_US, 5 * BIN_US, 10 * BIN_US, 30 * BIN_US, MINUTE_US, 5 * MINUTE_US)
+
+_SHOWN = "epoch_us(storms.ended) >= $since_us AND epoch_us(storms.started) < $to_us"
+"""Storms before the days shown are shown, too, unless a --from was given: the last storm may be weeks ago."""
 
 _STORMS = f"""
 SELECT cluster_id, listener, epoch_us(started) AS started_us, epoch_us(ended) AS ended_us, accepted, limited, refused,
@@ -27,6 +30,7 @@ FROM storms NATURAL JOIN (
   FROM storm_sources AS taking_part JOIN storms AS named USING (cluster_id, listener, started)
   GROUP BY ALL
 )
+WHERE {_SHOWN}
 ORDER BY started DESC, accepted + refused DESC, cluster_id, listener LIMIT {STORMS_MAX}
 """
 
@@ -139,8 +143,9 @@ class StormTimeline:
 
 @dataclass(frozen=True, slots=True)
 class Storms:
-    """All storms in the results, the latest first."""
+    """The storms of the time `searched`, the latest first: until the end of the time shown."""
 
+    searched: Span
     storms: tuple[Storm, ...]
     total: int
     timelines: tuple[StormTimeline, ...]
@@ -152,8 +157,10 @@ class Storms:
 
 def storms(scope: Scope) -> Storms:
     found = tuple(Storm(**row) for row in scope.ask(_STORMS))
-    (number,) = scope.ask("SELECT count(*) AS storms FROM storms")
-    return Storms(found, number["storms"], tuple(_timeline(scope, storm) for storm in found[:DRAWN_MAX]))
+    (number,) = scope.ask(f"SELECT count(*) AS storms FROM storms WHERE {_SHOWN}")
+    covered, shown = scope.windows.covered, scope.windows.shown
+    searched = Span(covered.from_us if scope.wanted.from_us is None else shown.from_us, shown.to_us)
+    return Storms(searched, found, number["storms"], tuple(_timeline(scope, storm) for storm in found[:DRAWN_MAX]))
 
 
 def _timeline(scope: Scope, storm: Storm) -> StormTimeline:

@@ -6,6 +6,7 @@ from itertools import zip_longest
 
 from audit_pipeline.report.markup import Child, Markup, tag, together
 from audit_pipeline.report.plots.ticks import Scale, Tick
+from audit_pipeline.report.window import SECOND_US, Span
 
 HEIGHT = 180
 WIDTH = 1000
@@ -38,9 +39,14 @@ class Numbers:
 
 
 def framed(
-    title: str, keys: Sequence[Key], inside: Child, axes: tuple[Scale, Sequence[Tick]], numbers: Numbers
+    title: str,
+    keys: Sequence[Key],
+    inside: Child,
+    axes: tuple[Scale, Sequence[Tick]],
+    numbers: Numbers,
+    span: Span | None = None,
 ) -> Markup:
-    """Return the plot; `inside` is drawn in a field of WIDTH by HEIGHT."""
+    """Return the plot; `inside` is drawn in a field of WIDTH by HEIGHT. The page's filter zooms a plot with a span."""
     scale, times = axes
     caption = tag("figcaption", tag("strong", title), " ", tag("span", f"{scale.unit}, times in UTC", class_="unit"))
     field = tag(
@@ -73,7 +79,17 @@ def framed(
         height=_ABOVE + HEIGHT + _BELOW,
         aria_hidden="true",
     )
-    return tag("figure", caption, _legend(keys), tag("div", axis, plot, class_="plot"), _table(numbers), class_="chart")
+    return tag(
+        "figure",
+        caption,
+        _legend(keys),
+        tag("div", axis, plot, class_="plot"),
+        _table(numbers),
+        class_="chart",
+        data_follows="time" if span else None,
+        data_since=span.from_us // SECOND_US if span else None,
+        data_until=-(-span.to_us // SECOND_US) if span else None,
+    )
 
 
 def across(at: float) -> float:
@@ -97,9 +113,9 @@ def _time_label(tick: Tick) -> Markup:
     edge = _EDGE * len(tick.label)
     anchor = "start" if tick.at < edge else "end" if tick.at > 1 - edge else "middle"
     place = f"{tick.at * 100:.4g}%"
-    mark = tag("line", x1=place, x2=place, y1=_ABOVE + HEIGHT, y2=_ABOVE + HEIGHT + 5, class_="base")
-    minor = "minor" if tick.is_minor else None
-    return together(mark, tag("text", tick.label, x=place, y=_ABOVE + HEIGHT + 20, text_anchor=anchor, class_=minor))
+    mark = tag("line", x1=place, x2=place, y1=_ABOVE + HEIGHT, y2=_ABOVE + HEIGHT + 5, class_="base time")
+    kind = "minor time" if tick.is_minor else "time"
+    return together(mark, tag("text", tick.label, x=place, y=_ABOVE + HEIGHT + 20, text_anchor=anchor, class_=kind))
 
 
 def _legend(keys: Sequence[Key]) -> Markup:

@@ -59,7 +59,7 @@ def line_plot(
         ],
         [axes.across(at_us) / WIDTH for line in lines[:1] for at_us, _ in line.series],
     )
-    return framed(title, keys, drawn, (axes.scale, times(span)), numbers)
+    return framed(title, keys, drawn, (axes.scale, times(span)), numbers, span)
 
 
 def _band(band: Band, span: Span) -> Markup:

@@ -2,11 +2,21 @@
 
 from itertools import groupby
 
-from audit_pipeline.report.figures.completeness import BROKERS_MAX, BrokerLog, Completeness, Day, Stretch
+from audit_pipeline.report.figures.completeness import BROKERS_MAX, BrokerLog, Completeness, Day, FaultyBroker, Stretch
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.markup import Child, Markup, named, tag, together
-from audit_pipeline.report.sections.parts import Column, left_out, mark, nothing, paragraph, section, table
-from audit_pipeline.report.window import MINUTE_US, Span
+from audit_pipeline.report.sections.parts import (
+    Column,
+    Facets,
+    Followed,
+    left_out,
+    mark,
+    nothing,
+    paragraph,
+    section,
+    table,
+)
+from audit_pipeline.report.window import DAY_US, MINUTE_US, Span, day_us
 from audit_pipeline.report.words import count, moment_utc, number_of, span
 
 _FAULTS = ("missing", "holes", "files set aside", "rows set aside")
@@ -23,7 +33,12 @@ def completeness_section(found: Subjects) -> Markup:
         Column("verdict"),
         *(Column(name, is_number=True) for name in ("brokers", "events", *_FAULTS)),
     )
-    days = table("Days, the latest first", columns, [_day(day, several=several) for day in log.days])
+    days = table(
+        "Days, the latest first",
+        columns,
+        [_day(day, several=several) for day in log.days],
+        followed=Followed(("cluster", "time"), [_of_day(day) for day in log.days]),
+    )
     return section(
         "completeness",
         "Completeness by day and broker",
@@ -50,7 +65,8 @@ def _brokers(log: Completeness, *, several: bool) -> Child:
         "Brokers. High bars: events are missing, or none has landed since a boot without an end. Low bars: events, "
         "none missing"
     )
-    listing = table(caption, columns, rows)
+    followed = Followed(("cluster",), [Facets(broker.cluster_id) for broker in log.brokers[:BROKERS_MAX]])
+    listing = table(caption, columns, rows, followed=followed)
     return [listing, left_out(len(log.brokers) - len(rows), "brokers")]
 
 
@@ -144,6 +160,11 @@ def quarantine_section(found: Subjects) -> Markup:
     return section("quarantine", "Quarantine", text, reasons, listing, left_out(total - len(files), "files"))
 
 
+def _of_day(each: Day | FaultyBroker) -> Facets:
+    from_us = day_us(each.day)
+    return Facets(each.cluster_id, from_us=from_us, to_us=from_us + DAY_US)
+
+
 def _day(day: Day, *, several: bool) -> tuple[Child, ...]:
     numbers = (day.brokers, day.events, day.missing, day.holes, day.quarantined_files, day.quarantined_rows)
     where: Child = [day.day, tag("span", named(day.cluster_id), class_="cluster") if several else None]
@@ -164,7 +185,8 @@ def _faulty(log: Completeness, *, several: bool) -> Child:
             tag("span", named(each.cluster_id), class_="cluster") if several else None,
         ]
         rows.append((where, *map(count, numbers)))
-    listing = table("Brokers with missing events, the most first", columns, rows)
+    followed = Followed(("cluster", "time"), [_of_day(each) for each in log.faulty])
+    listing = table("Brokers with missing events, the most first", columns, rows, followed=followed)
     return [listing, left_out(log.faulty_total - len(rows), "days of brokers")]
 
 

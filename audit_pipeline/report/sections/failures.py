@@ -4,8 +4,20 @@ from collections.abc import Sequence
 
 from audit_pipeline.report.figures.failures import Failure
 from audit_pipeline.report.figures.report import Subjects
-from audit_pipeline.report.markup import Markup, named
-from audit_pipeline.report.sections.parts import Cell, Clusters, Column, left_out, nothing, paragraph, section, table
+from audit_pipeline.report.markup import Markup, named, tag
+from audit_pipeline.report.sections.parts import (
+    Cell,
+    Clusters,
+    Column,
+    Facets,
+    Followed,
+    left_out,
+    nothing,
+    paragraph,
+    section,
+    table,
+)
+from audit_pipeline.report.window import WINDOW_US
 from audit_pipeline.report.words import count, moment, number_of
 
 _TITLE = "Failures"
@@ -28,7 +40,13 @@ def failures_section(found: Subjects) -> Markup:
         title = f"{what} by which the protocol tells a client what to do next: nothing is broken"
         steps = _table(title, failures.expected, found, "step-list")
     more = left_out(failures.broken_rows - len(failures.broken), "kinds of failures")
-    return section("failures", _TITLE, text, broken, more, steps)
+    own = None
+    if failures.own:
+        told = tag("summary", f"Sluicegate's own clients: {number_of(failures.own_total, 'error')}")
+        own = tag(
+            "details", told, _table("Errors of Sluicegate's own clients", failures.own, found, "own-failure-list")
+        )
+    return section("failures", _TITLE, text, broken, more, steps, own)
 
 
 def _table(title: str, rows: Sequence[Failure], found: Subjects, table_id: str) -> Markup:
@@ -58,4 +76,9 @@ def _table(title: str, rows: Sequence[Failure], found: Subjects, table_id: str) 
             for row in rows
         ],
         table_id=table_id,
+        is_tall=True,
+        followed=Followed(
+            ("cluster", "client", "topic", "time"),
+            [Facets(row.cluster_id, row.client_id, row.topic, row.first_us, row.last_us + WINDOW_US) for row in rows],
+        ),
     )

@@ -8,6 +8,8 @@ from audit_pipeline.report.sections.parts import (
     Clusters,
     Column,
     Entry,
+    Facets,
+    Followed,
     left_out,
     nothing,
     paragraph,
@@ -42,6 +44,7 @@ def idle_section(found: Subjects) -> Markup:
         columns,
         [_row(topic, clusters) for topic in idle.rows],
         table_id=TABLE_ID,
+        followed=Followed(("cluster", "topic"), [Facets(topic.cluster_id, topic=topic.topic) for topic in idle.rows]),
     )
     more = left_out(idle.topics - len(idle.rows), "topics, which were used later,")
     by_design = tag(

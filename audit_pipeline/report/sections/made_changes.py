@@ -8,6 +8,8 @@ from audit_pipeline.report.sections.parts import (
     Clusters,
     Column,
     Entry,
+    Facets,
+    Followed,
     left_out,
     mark,
     nothing,
@@ -42,10 +44,16 @@ def made_changes_section(found: Subjects) -> Markup:
         columns,
         [_row(change, clusters) for change in made.rows],
         table_id=TABLE_ID,
+        followed=Followed(("cluster", "client", "topic", "time"), [_facets(change) for change in made.rows]),
     )
     more = left_out(made.told_rows - len(made.rows), "older changes")
     chosen = table_filter("Row has ", TABLE_ID, len(made.rows), of_rows=True)
     return section("changes", "Changes", paragraph(summary(made)), chosen, listing, more)
+
+
+def _facets(change: MadeChange) -> Facets:
+    topic = change.resource_name if change.resource_type == "topic" else None
+    return Facets(change.cluster_id, change.client_id or "(none)", topic, change.at_us, change.at_us + 1)
 
 
 def summary(made: MadeChanges) -> str:

@@ -3,7 +3,18 @@
 from audit_pipeline.report.figures.mirrors import Loss, MirroredTopic
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.markup import Child, Markup, named
-from audit_pipeline.report.sections.parts import Column, left_out, mark, nothing, paragraph, section, table
+from audit_pipeline.report.sections.parts import (
+    Column,
+    Facets,
+    Followed,
+    left_out,
+    mark,
+    nothing,
+    paragraph,
+    section,
+    table,
+)
+from audit_pipeline.report.window import WINDOW_US
 from audit_pipeline.report.words import count, moment, number_of
 
 
@@ -25,7 +36,12 @@ def mirrors_section(found: Subjects) -> Markup:
     )
     names = ("produced", "mirrored", "lost", "buckets", "complete", "lagging", "loss", "surplus", "uncertain")
     columns = (Column("topic"), Column("verdict"), *(Column(name, is_number=True) for name in names))
-    listing = table("Mirrored topics, the worst first", columns, [_topic(topic) for topic in mirrors.topics])
+    listing = table(
+        "Mirrored topics, the worst first",
+        columns,
+        [_topic(topic) for topic in mirrors.topics],
+        followed=Followed(("topic",), [Facets(topic=topic.topic) for topic in mirrors.topics]),
+    )
     more = left_out(mirrors.topics_total - len(mirrors.topics), "topics")
     columns = (
         Column("ten minutes from (UTC)"),
@@ -33,7 +49,12 @@ def mirrors_section(found: Subjects) -> Markup:
         *(Column(name, is_number=True) for name in ("produced at least", "mirrored at most", "missing")),
         Column("certain"),
     )
-    losses = table("Buckets with lost records, the most first", columns, [_loss(loss) for loss in mirrors.losses])
+    losses = table(
+        "Buckets with lost records, the most first",
+        columns,
+        [_loss(loss) for loss in mirrors.losses],
+        followed=Followed(("topic", "time"), [_facets(loss) for loss in mirrors.losses]),
+    )
     others = left_out(mirrors.losses_total - len(mirrors.losses), "buckets with a loss")
     return section("mirrors", "Correctness of mirrors", text, listing, more, losses if mirrors.losses else None, others)
 
@@ -60,6 +81,10 @@ def _topic(topic: MirroredTopic) -> tuple[Child, ...]:
         topic.uncertain,
     )
     return ([named(topic.topic), " by ", named(topic.mirror)], verdict, *map(count, numbers))
+
+
+def _facets(loss: Loss) -> Facets:
+    return Facets(topic=loss.topic, from_us=loss.bucket_us, to_us=loss.bucket_us + WINDOW_US)
 
 
 def _loss(loss: Loss) -> tuple[Child, ...]:

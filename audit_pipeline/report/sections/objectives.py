@@ -8,6 +8,8 @@ from audit_pipeline.report.markup import Child, Markup, named
 from audit_pipeline.report.sections.parts import (
     Clusters,
     Column,
+    Facets,
+    Followed,
     bar,
     left_out,
     mark,
@@ -48,7 +50,8 @@ def objectives_section(found: Subjects) -> Markup:
     )
     clusters = Clusters.of((budget.cluster_id for budget in objectives.budgets), len(found.clusters))
     rows = [_row(budget, clusters) for budget in objectives.budgets]
-    listing = table(["Error budgets, the most spent first", clusters.caption], columns, rows)
+    followed = Followed(("cluster",), [Facets(budget.cluster_id) for budget in objectives.budgets])
+    listing = table(["Error budgets, the most spent first", clusters.caption], columns, rows, followed=followed)
     more = left_out(objectives.total - len(rows), "objectives")
     return section("objectives", "Objectives and error budgets", text, unknown, listing, more)
 

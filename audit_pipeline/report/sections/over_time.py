@@ -68,7 +68,8 @@ def _traffic_plots(cluster: ClusterTraffic, found: Subjects) -> Markup:
     errors = _line("With an error", points, lambda point: point.errors, _per_second)
     scale = linear(_largest(requests), *_thousands(_largest(requests)))
     asked = line_plot("Requests of clients", [requests, errors], Axes(scale, shown, step_us), bands, _per_second)
-    return tag("div", heading, tag("div", moved, asked, class_="charts"))
+    charts = tag("div", moved, asked, class_="charts")
+    return tag("div", heading, charts, data_follows="cluster", data_cluster=cluster.cluster_id)
 
 
 def _latency_plot(api: ApiLatency, found: Subjects) -> Markup:

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TypeAlias
 
 from audit_pipeline.report.markup import Child, Markup, named, tag
+from audit_pipeline.report.window import SECOND_US
 from audit_pipeline.report.words import count
 
 
@@ -29,6 +31,34 @@ class Cell:
 Entry: TypeAlias = "Child | Cell"
 
 
+@dataclass(frozen=True, slots=True)
+class Facets:
+    """What the filter of the page compares with a row; a filter by a facet that is None hides the row."""
+
+    cluster: str | None = None
+    client: str | None = None
+    topic: str | None = None
+    from_us: int | None = None
+    to_us: int | None = None
+
+    def attributes(self) -> dict[str, str | int | None]:
+        return {
+            "data_cluster": self.cluster,
+            "data_client": self.client,
+            "data_topic": self.topic,
+            "data_since": None if self.from_us is None else self.from_us // SECOND_US,
+            "data_until": None if self.to_us is None else -(-self.to_us // SECOND_US),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """How a table follows the filter of the page: by which of cluster, client, topic and time, and what rows have."""
+
+    names: Sequence[str]
+    rows: Sequence[Facets]
+
+
 def section(anchor: str, title: str, *inside: Child) -> Markup:
     return tag("section", tag("h2", title, id=f"{anchor}-title"), inside, id=anchor, aria_labelledby=f"{anchor}-title")
 
@@ -42,19 +72,30 @@ def nothing(*text: Child) -> Markup:
     return tag("p", text, class_="nothing")
 
 
-def left_out(number: int, what: str) -> Markup | None:
-    return tag("p", f"{count(number)} more {what} are not listed.", class_="unit") if number > 0 else None
+def left_out(number: int, what: str, element_id: str | None = None) -> Markup | None:
+    told = f"{count(number)} more {what} are not listed."
+    return tag("p", told, class_="unit", id=element_id) if number > 0 else None
 
 
 def table(
-    caption: Child, columns: Sequence[Column], rows: Iterable[Sequence[Entry]], *, table_id: str | None = None
+    caption: Child,
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[Entry]],
+    *,
+    table_id: str | None = None,
+    followed: Followed | None = None,
+    is_tall: bool = False,
 ) -> Markup:
-    """Return a table; with an ID it can be sorted, by mouse and keyboard.
+    """Return a table; with an ID it can be sorted, by mouse and keyboard. A tall one scrolls in its own box.
 
     On a phone each row is a block, and each cell has its heading.
     """
-    made = _table(caption, columns, rows, is_sorted=table_id is not None)
-    return tag("div", tag("table", made, id=table_id, class_="rows"), class_="scroll")
+    made = _table(caption, columns, rows, is_sorted=table_id is not None, facets=followed.rows if followed else ())
+    box: dict[str, str] = {"class_": "scroll"}
+    if is_tall:
+        box = {"class_": "scroll tall", "tabindex": "0", "role": "region", "aria_label": "Table"}
+    follows = " ".join(followed.names) if followed else None
+    return tag("div", tag("table", made, id=table_id, class_="rows", data_follows=follows), **box)
 
 
 def table_filter(label: str, table_id: str, rows: int, *more: Markup, of_rows: bool = False) -> Markup:
@@ -114,14 +155,20 @@ def mark(text: str, tone: str) -> Markup:
 
 
 def _table(
-    caption: Child, columns: Sequence[Column], rows: Iterable[Sequence[Entry]], *, is_sorted: bool
+    caption: Child,
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[Entry]],
+    *,
+    is_sorted: bool,
+    facets: Sequence[Facets] = (),
 ) -> Iterable[Markup]:
     yield tag("caption", caption)
     yield tag("thead", tag("tr", [_head(column, is_sorted=is_sorted) for column in columns]))
     body = []
-    for row in rows:
+    for row, facet in zip_longest(rows, facets):
         cells = enumerate(zip(row, columns, strict=True))
-        body.append(tag("tr", [_cell(*cell, is_first=not number) for number, cell in cells]))
+        attributes = facet.attributes() if facet else {}
+        body.append(tag("tr", [_cell(*cell, is_first=not number) for number, cell in cells], **attributes))
     yield tag("tbody", body)
 
 

@@ -8,16 +8,27 @@ from audit_pipeline.report.plots.bars import Bar, Legend, Level, bar_plot
 from audit_pipeline.report.plots.frame import Key, Numbers
 from audit_pipeline.report.plots.ticks import linear
 from audit_pipeline.report.sections.glance import in_html
-from audit_pipeline.report.sections.parts import Cell, Column, Entry, left_out, nothing, paragraph, section, table
+from audit_pipeline.report.sections.parts import (
+    Cell,
+    Column,
+    Entry,
+    Facets,
+    Followed,
+    left_out,
+    nothing,
+    paragraph,
+    section,
+    table,
+)
 from audit_pipeline.report.window import Span
-from audit_pipeline.report.words import count, latency, length, moment, moment_utc, number_of, three_digits
+from audit_pipeline.report.words import count, latency, length, moment, moment_utc, number_of, span, three_digits
 from audit_pipeline.results.tables import BIN_S
 
 
 def storms_section(found: Subjects) -> Markup:
     storms = found.storms
     if not storms.storms:
-        return section("storms", "Connection storms", nothing("The results have no connection storm."))
+        return section("storms", "Connection storms", nothing(f"No connection storm from {span(storms.searched)}."))
     several = len(found.clusters) > 1
     columns = (
         Column("began (UTC)", order="descending"),
@@ -33,7 +44,10 @@ def storms_section(found: Subjects) -> Markup:
         Column("p99 of others", is_number=True),
     )
     rows = [_row(storm, several=several) for storm in storms.storms]
-    listing = table("All storms, the latest first", columns, rows, table_id="storm-list") if len(rows) > 1 else None
+    followed = Followed(("cluster", "client", "time"), [_facets(storm) for storm in storms.storms])
+    listing = None
+    if len(rows) > 1:
+        listing = table("All storms, the latest first", columns, rows, table_id="storm-list", followed=followed)
     drawn = [_timeline(timeline, several=several) for timeline in storms.timelines]
     text = paragraph(
         "A storm begins with many connections within ten seconds, or with some that a limit delayed or refused. It "
@@ -41,6 +55,11 @@ def storms_section(found: Subjects) -> Markup:
         "drawn. A delayed connection is accepted or refused later, and counts there."
     )
     return section("storms", "Connection storms", text, drawn, listing, left_out(storms.total - len(rows), "storms"))
+
+
+def _facets(storm: Storm) -> Facets:
+    client = storm.source_client_id or "(none)"
+    return Facets(storm.cluster_id, client, None, storm.started_us, storm.ended_us)
 
 
 def _row(storm: Storm, *, several: bool) -> tuple[Entry, ...]:
@@ -82,7 +101,9 @@ def _timeline(timeline: StormTimeline, *, several: bool) -> Markup:
         in_html(held_by(storm)),
         f"; {for_others(storm)}.",
     )
-    return tag("article", heading, text, _plot(timeline), _sources(timeline))
+    facets = _facets(storm).attributes()
+    follows = "cluster client time"
+    return tag("article", heading, text, _plot(timeline), _sources(timeline), data_follows=follows, **facets)
 
 
 def _plot(timeline: StormTimeline) -> Markup:

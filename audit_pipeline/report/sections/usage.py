@@ -3,11 +3,14 @@
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.figures.usage import PAIRS_MAX, Pair
 from audit_pipeline.report.markup import Child, Markup, named
+from audit_pipeline.report.sections.moving import heat_map, stacked
 from audit_pipeline.report.sections.parts import (
     Cell,
     Clusters,
     Column,
     Entry,
+    Facets,
+    Followed,
     bar,
     left_out,
     nothing,
@@ -15,6 +18,7 @@ from audit_pipeline.report.sections.parts import (
     section,
     table,
 )
+from audit_pipeline.report.window import WINDOW_US
 from audit_pipeline.report.words import count, moment, size
 from audit_pipeline.results.tables import OWN_CLIENTS
 
@@ -44,8 +48,14 @@ def usage_section(found: Subjects) -> Markup:
         f"whose IDs begin with {OWN_CLIENTS}, are left out."
     )
     caption: Child = [f"At most {PAIRS_MAX} pairs, those that moved most first", clusters.caption]
-    listing = table(caption, columns, rows, table_id="usage-list")
-    return section("usage", _TITLE, text, listing, left_out(usage.total - len(rows), "pairs"))
+    followed = Followed(("cluster", "client", "topic", "time"), [_facets(pair) for pair in usage.pairs])
+    listing = table(caption, columns, rows, table_id="usage-list", followed=followed)
+    drawn = (stacked(found.moved, found.windows.shown), heat_map(found.moved)) if usage.moved_bytes else ()
+    return section("usage", _TITLE, text, drawn, listing, left_out(usage.total - len(rows), "pairs", "usage-more"))
+
+
+def _facets(pair: Pair) -> Facets:
+    return Facets(pair.cluster_id, pair.client_id, pair.topic, pair.first_us, pair.last_us + WINDOW_US)
 
 
 def _row(pair: Pair, clusters: Clusters, largest: int) -> tuple[Entry, ...]:

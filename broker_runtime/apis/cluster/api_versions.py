@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 from broker_runtime.apis.request.call import Call, ClientSoftware
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, string
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.protocol_versions import FEATURES
-from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import (
     API_VERSIONS,
@@ -25,7 +26,6 @@ from broker_runtime.wire.versions import (
     PRODUCE,
     PUSH_TELEMETRY,
 )
-from broker_runtime.wire.writer import array_length, string
 from kafka_bytes.varints import write_uvarint
 
 VERSIONS = (0, 4)

@@ -14,11 +14,11 @@ from struct import Struct, unpack
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, NodeContext
 from broker_runtime.apis.request.many_items import Pace, Packed
+from broker_runtime.metadata.areas.brokers import BrokerInfo
 from broker_runtime.metadata.broker_tags import broker_tags
-from broker_runtime.metadata.brokers import BrokerInfo
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, string
 from broker_runtime.wire.reply import Reply
-from broker_runtime.wire.writer import array_length, string
 from kafka_bytes.own_keys import BROKER_METADATA
 
 _THIS_BROKER = -1

@@ -9,7 +9,7 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.controller.registration import Registration
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import UNTOLD, BrokerEndpoint
+from broker_runtime.metadata.areas.brokers import UNTOLD, BrokerEndpoint
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import BrokerRegistrationRequest
 from broker_runtime.wire.versions import BROKER_REGISTRATION

@@ -10,9 +10,9 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.errors import ErrorCode
 from broker_runtime.security.principal import Principal
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.envelope import Envelope, pack_enveloped, read_envelope
 from broker_runtime.wire.handler import ConnectionEnd, ServedConnection
-from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
 from broker_runtime.wire.versions import ENVELOPE, FORWARDED
 

@@ -11,7 +11,7 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.controller.configs import ResourceCapacity, check_count, replace_all
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, counted, each

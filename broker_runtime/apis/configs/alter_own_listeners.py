@@ -19,7 +19,7 @@ from broker_runtime.config import BrokerConfig
 from broker_runtime.config.in_force.dynamic_listeners import concerns_listeners
 from broker_runtime.config.in_force.effective import effective_config
 from broker_runtime.errors import ErrorCode, KafkaError, detached
-from broker_runtime.metadata.configs import ConfigRecord, ResourceType
+from broker_runtime.metadata.areas.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, chosen, counted, each

@@ -9,15 +9,15 @@ from struct import Struct
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.quotas import QuotaEntity
 from broker_runtime.metadata.describe_quotas import Component, Described, check_count, describe_quotas
-from broker_runtime.metadata.quotas import QuotaEntity
 from broker_runtime.slicing.steps import Steps
-from broker_runtime.wire.encode import Pieces
+from broker_runtime.wire.encoding.encode import Pieces
+from broker_runtime.wire.encoding.writer import array_length, nullable_string, string
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.requests import DescribeClientQuotasRequest
 from broker_runtime.wire.versions import DESCRIBE_CLIENT_QUOTAS
-from broker_runtime.wire.writer import array_length, nullable_string, string
 
 _HEAD = Struct(">ih")
 """Throttle time in ms and error code."""

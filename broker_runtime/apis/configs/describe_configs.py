@@ -6,7 +6,7 @@ from broker_runtime.apis.configs.broker_loggers import describe_loggers
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ResourceType
+from broker_runtime.metadata.areas.configs import ResourceType
 from broker_runtime.metadata.describe_configs import Described, describe_resource
 from broker_runtime.slicing.steps import Steps, distinct, each, gathered
 from broker_runtime.wire.messages import Fields

@@ -6,7 +6,7 @@ from broker_runtime.apis.configs.alter_configs import alter_resources
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.controller.configs import Change, alter_incrementally, check_count
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.messages import Fields

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.configs import ResourceType
+from broker_runtime.metadata.areas.configs import ResourceType
 from broker_runtime.slicing.steps import Steps, distinct, each, in_order
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import ListConfigResourcesRequest

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.wire.writer import array_length, nullable_string, string
+from broker_runtime.wire.encoding.writer import array_length, nullable_string, string
 from kafka_bytes.varints import write_uvarint
 
 OF_FETCH, OF_PRODUCE = 1, 0

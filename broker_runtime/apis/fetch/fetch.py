@@ -31,8 +31,8 @@ from broker_runtime.apis.request.call import Call, CallQuotas
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext, FetchContext
 from broker_runtime.errors import ErrorCode
 from broker_runtime.slicing.steps import Steps
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.messages import check_size
-from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import FETCH
 

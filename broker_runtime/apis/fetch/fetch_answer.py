@@ -15,9 +15,9 @@ from broker_runtime.apis.fetch.fetch_request import FetchRequest
 from broker_runtime.apis.fetch_sessions.fetch_partition import FetchPartition
 from broker_runtime.apis.fetch_sessions.fetch_session import NO_SESSION
 from broker_runtime.slicing.steps import Steps
+from broker_runtime.wire.encoding.writer import array_length, string
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.reply import Chunk, FileRegion, Reply
-from broker_runtime.wire.writer import array_length, string
 from kafka_bytes.varints import write_uvarint
 
 _HEAD = Struct(">ihi")
@@ -65,7 +65,7 @@ def pack_in_steps(
     session_id: int,
     told: Callable[[FetchPartition], None],
 ) -> Steps[Reply]:
-    """`pack_answer` for many partitions. Calls `told` with each partition as soon as it is packed."""
+    """Pack an answer with many partitions in steps. Calls `told` with each partition as soon as it is packed."""
     call = request.call
     flexible, call.error = call.flexible, 0
     topics = yield from _by_topic_in_steps(parts)
@@ -90,7 +90,7 @@ def pack_in_steps(
 def pack_all_in_steps(
     request: FetchRequest, topics: Collection[tuple[str | UUID, Collection[FetchPartition]]]
 ) -> Steps[Reply]:
-    """`pack_all` for many partitions."""
+    """Pack all partitions of an answer with many of them, in steps."""
     flexible = request.call.flexible
     answer = _LongAnswer(request, _answer_head(request, len(topics), NO_SESSION, 0))
     for topic, members in topics:

@@ -33,7 +33,7 @@ from kafka_bytes.uuids import encode_uuid
 AT_ONCE_MAX = 50
 """Maximum number of partitions of a fetch that runs without steps: about a third of a millisecond."""
 _PACKED_AT_ONCE_MAX = 500
-"""The same limit for partitions that are already packed and have not changed."""
+"""Maximum number of partitions of a fetch without steps if they are already packed and have not changed."""
 _PARTITIONS_OF_A_STEP = 4
 
 
@@ -261,7 +261,7 @@ class SessionFetch(Fetch):
         return pack_answer(self.request, (), session.id)
 
     def read_many(self) -> Steps[tuple[int, bool]]:
-        """`read` for many partitions. Each of them watches its log after it is read."""
+        """Read many partitions that may have changed, in steps. Each of them watches its log after it is read."""
         session = self.session
         session.watch_as_looked_at()
         left, found, urgent = self.request.max_bytes, 0, False
@@ -296,7 +296,7 @@ class SessionFetch(Fetch):
         )
 
     def answer_in_steps(self) -> Steps[Reply]:
-        """`answer` for many partitions. Each counts as reported when it is packed."""
+        """Pack the answer for many partitions in steps. Each counts as reported when it is packed."""
         yield from self._noting()
         session = self.session
         if session.id != NO_SESSION:
@@ -314,7 +314,7 @@ class SessionFetch(Fetch):
         return reply
 
     def reply_in_steps(self) -> Steps[Reply]:
-        """`reply` for many partitions."""
+        """Return the reply for many partitions, packed in steps."""
         call = self.request.call
         quotas = call.completion.quotas
         if quotas is None or self.request.replica >= 0:

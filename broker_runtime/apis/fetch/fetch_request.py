@@ -15,7 +15,7 @@ from broker_runtime.apis.fetch_sessions.fetch_session import FINAL_EPOCH, FULL_E
 from broker_runtime.apis.fetch_sessions.repeated_fetch import PARTITIONS_MIN, PartitionBytes
 from broker_runtime.apis.request.call import Call
 from broker_runtime.slicing.steps import Steps, at_once, drain, in_order
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 
 _BY_ID_SINCE = 13
 _LEADERS_SINCE = 16

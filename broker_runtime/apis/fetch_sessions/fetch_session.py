@@ -228,7 +228,7 @@ class FetchSession(AskedPartitions):
         at_once(self.closing())
 
     def closing(self) -> Steps[None]:
-        """`close` in steps."""
+        """End the session in steps: end the wait, then remove all partitions."""
         self.is_over = True
         self.end_waiting()
         parts = self.partitions

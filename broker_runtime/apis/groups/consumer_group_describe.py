@@ -10,7 +10,7 @@ from functools import partial
 from struct import Struct
 from uuid import UUID
 
-from broker_runtime.apis.groups.groups_in_turn import in_turn
+from broker_runtime.apis.groups.one_by_one import one_by_one
 from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED, ON_GROUP
 from broker_runtime.apis.request.call import Call
@@ -20,12 +20,12 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.describe import DescribedGroup, describe, held
 from broker_runtime.groups.consumer.state.member import NOTHING, ConsumerMember
 from broker_runtime.groups.records import Assignment
-from broker_runtime.metadata.topics import Topics
+from broker_runtime.metadata.areas.topics import Topics
 from broker_runtime.security.acls.model import AclResource
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, nullable_string, string
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import CONSUMER_GROUP_DESCRIBE
-from broker_runtime.wire.writer import array_length, nullable_string, string
 
 _CLASSIC, _CONSUMER = b"\x00", b"\x01"
 _MEMBER_TYPE_SINCE = 1
@@ -45,7 +45,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
     operations = ON_GROUP if reader.fixed(_BOOLEAN)[0] else NOT_ASKED
     packed = Packed(pace, _INT32.pack(call.throttle_ms), array_length(len(wanted), flexible=True))
     describe_one = partial(_described, operations, call, context, pace)
-    async for group in in_turn(emptied(wanted), describe_one, pace):
+    async for group in one_by_one(emptied(wanted), describe_one, pace):
         await packed.add_all(group)
     await packed.add(_END)
     return packed.reply(call)

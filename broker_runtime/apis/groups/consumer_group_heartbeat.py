@@ -19,10 +19,10 @@ from broker_runtime.groups.consumer.state.member import are_many
 from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.records import Assignment
 from broker_runtime.slicing.steps import Steps, at_once, chosen, each, listed
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, nullable_string, string
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import CONSUMER_GROUP_HEARTBEAT
-from broker_runtime.wire.writer import array_length, nullable_string, string
 
 _REGEX_SINCE = 1
 _SHORT_BYTES = 1_024

@@ -1,7 +1,7 @@
 """DeleteGroups (42), versions 0 to 2 (KIP-229): deletes empty groups with their committed offsets.
 
-A group with very many offsets is deleted in slices, so that other requests are served in between. If a member joins
-between two slices, the group remains, without the offsets already deleted. Groups are read and packed by hand, because
+A group with very many offsets is deleted in chunks, so that other requests are served in between. If a member joins
+between two chunks, the group remains, without the offsets already deleted. Groups are read and packed by hand, because
 there may be thousands.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from struct import Struct
 from typing import Any
 
-from broker_runtime.apis.groups.groups_in_turn import in_turn
+from broker_runtime.apis.groups.one_by_one import one_by_one
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed, emptied, kept, read_names
@@ -17,10 +17,10 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.offsets.delete import delete_group
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, string
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import DELETE_GROUPS
-from broker_runtime.wire.writer import array_length, string
 
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 
@@ -35,7 +35,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
     flexible = call.flexible
     end = b"\x00" if flexible else b""
     packed = Packed(pace, _INT32.pack(call.throttle_ms), array_length(len(wanted), flexible))
-    async for group_id, code in in_turn(emptied(wanted), lambda group_id: _delete(group_id, call, context), pace):
+    async for group_id, code in one_by_one(emptied(wanted), lambda group_id: _delete(group_id, call, context), pace):
         call.error = call.error or code
         await packed.add(string(group_id, flexible), _INT16.pack(code), end)
     await packed.add(end)

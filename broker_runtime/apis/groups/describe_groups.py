@@ -18,7 +18,7 @@ from operator import itemgetter
 from struct import Struct
 from typing import NamedTuple
 
-from broker_runtime.apis.groups.groups_in_turn import in_turn
+from broker_runtime.apis.groups.one_by_one import one_by_one
 from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED, ON_GROUP
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
@@ -35,10 +35,10 @@ from broker_runtime.groups.records import ClassicProtocol
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.security.acls.model import AclResource
 from broker_runtime.slicing.steps import Steps, in_order
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, byte_string, nullable_string, string
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import DESCRIBE_GROUPS
-from broker_runtime.wire.writer import array_length, byte_string, nullable_string, string
 
 _THROTTLE_SINCE = 1
 _OPERATIONS_SINCE = 3
@@ -80,7 +80,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
     packed = Packed(pace, _INT32.pack(call.throttle_ms) if call.version >= _THROTTLE_SINCE else b"")
     await packed.add(array_length(len(wanted), call.flexible))
     describe = partial(_described, operations, call, context, pace)
-    async for group in in_turn(emptied(wanted), describe, pace):
+    async for group in one_by_one(emptied(wanted), describe, pace):
         await packed.add_all(group)
     await packed.add(b"\x00" if call.flexible else b"")
     return packed.reply(call)

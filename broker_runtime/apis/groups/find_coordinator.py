@@ -19,12 +19,12 @@ from broker_runtime.apis.request.many_items import Pace, Packed, kept
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.kinds import TEXT_BYTES_MAX
 from broker_runtime.groups.partition_of import partition_of
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
-from broker_runtime.metadata.topics import Partition
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, nullable_string, string
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import FIND_COORDINATOR
-from broker_runtime.wire.writer import array_length, nullable_string, string
 
 _GROUP, _TRANSACTION = 0, 1
 _TYPE_SINCE = 1

@@ -12,7 +12,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.heartbeats import heartbeat
 from broker_runtime.groups.classic.requests import HeartbeatRequest
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import HEARTBEAT
 

@@ -19,10 +19,10 @@ from broker_runtime.groups.classic.joining import join
 from broker_runtime.groups.classic.requests import NO_ID, JoinAnswer, JoinedMember, JoinRequest
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.records import ClassicProtocol
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, byte_string, nullable_string, string
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import JOIN_GROUP
-from broker_runtime.wire.writer import array_length, byte_string, nullable_string, string
 
 _REBALANCE_TIMEOUT_SINCE = 1
 _THROTTLE_SINCE = 2

@@ -1,6 +1,6 @@
 """LeaveGroup (13), versions 0 to 5: one member, or several from version 3 on (KIP-345). The reason is not used.
 
-If very many members leave, they are split into slices that are handled like separate requests. Read and packed by hand.
+If very many members leave, they are split into chunks that are handled like separate requests. Read and packed by hand.
 """
 
 from collections import deque
@@ -8,19 +8,19 @@ from collections.abc import Awaitable, Iterable, Sequence
 from itertools import chain
 from struct import Struct
 
-from broker_runtime.apis.groups.groups_in_turn import in_turn
+from broker_runtime.apis.groups.one_by_one import one_by_one
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
-from broker_runtime.apis.request.many_items import Pace, Packed, kept, slices
+from broker_runtime.apis.request.many_items import Pace, Packed, chunks, kept
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.classic.leaving import SLICE, leave
+from broker_runtime.groups.classic.leaving import CHUNK, leave
 from broker_runtime.groups.classic.requests import LeaveRequest, LeavingMember
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.slicing.steps import let_go
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, nullable_string, string
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import LEAVE_GROUP
-from broker_runtime.wire.writer import array_length, nullable_string, string
 
 _THROTTLE_SINCE = 1
 _SEVERAL_SINCE = 3
@@ -41,7 +41,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
     reader.end_struct()
     try:
         # A request without members is also submitted, because its group id may be invalid.
-        slowly = in_turn(slices(deque(members), SLICE), lambda some: _leave(group_id, some, context), Pace(call))
+        slowly = one_by_one(chunks(deque(members), CHUNK), lambda some: _leave(group_id, some, context), Pace(call))
         errors = [told async for told in slowly]
     except KafkaError as error:
         await call.completion.slices.finish(let_go(members))

@@ -15,10 +15,10 @@ from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed, kept, read_names
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.group import Group
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, string
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import LIST_GROUPS
-from broker_runtime.wire.writer import array_length, string
 
 _THROTTLE_SINCE = 1
 _STATES_SINCE = 4

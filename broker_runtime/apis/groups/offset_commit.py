@@ -16,24 +16,24 @@ from itertools import chain
 from struct import Struct
 from typing import NamedTuple
 
-from broker_runtime.apis.groups.groups_in_turn import in_turn
+from broker_runtime.apis.groups.one_by_one import one_by_one
 from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
-from broker_runtime.apis.request.many_items import Pace, Packed, emptied, kept, slices
+from broker_runtime.apis.request.many_items import Pace, Packed, chunks, emptied, kept
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.heartbeats import keep_session
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
-from broker_runtime.groups.offsets.delete import SLICE
+from broker_runtime.groups.offsets.delete import CHUNK
 from broker_runtime.groups.push.state.log_ends import End
 from broker_runtime.groups.service import is_push_group
 from broker_runtime.groups.shards.term import GroupDecision, client_error
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_COMMIT
-from broker_runtime.wire.writer import array_length
 
 _THROTTLE_SINCE = 3
 _EPOCH_SINCE = 6
@@ -45,7 +45,7 @@ _OFFSET, _OFFSET_AND_EPOCH = Struct(">iq"), Struct(">iqi")
 _ANSWER, _FLEXIBLE_ANSWER = Struct(">ih"), Struct(">ihx")
 """Layout of a partition in the answer; a flexible one ends with empty tagged fields."""
 _AT_ONCE_BYTES_MAX = 3_000
-"""Maximum size of a request that is handled at once: about two hundred offsets, never more than `SLICE`."""
+"""Maximum size of a request that is handled at once: about two hundred offsets, never more than `CHUNK`."""
 _ITEMS = 100
 _NONE = ErrorCode.NONE
 
@@ -117,7 +117,7 @@ async def _slowly(reader: RequestReader, call: Call, context: BrokerContext) -> 
     if request.offsets:
         offsets = deque(request.offsets)
         request.offsets.clear()
-        answers = in_turn(slices(offsets, SLICE), lambda some: _commit(request, some, context), pace)
+        answers = one_by_one(chunks(offsets, CHUNK), lambda some: _commit(request, some, context), pace)
         taken.extend([codes async for codes in answers])
     for part in _parts(request, chain.from_iterable(emptied(taken)), call):
         await packed.add(part)
@@ -132,14 +132,14 @@ async def _refuse_beyond_ends(request: _Request, context: BrokerContext, pace: P
     """
     ends: dict[tuple[str, int], End] = {}
     topics = context.image.topics
-    for some in slices(deque(request.offsets), SLICE):
+    for some in chunks(deque(request.offsets), CHUNK):
         asked = {}
         for each in some:
             topic = topics.get(each.topic)
             if topic is not None and topic.id == each.topic_id and each.partition in topic.partitions:
                 asked[each.topic, each.partition] = topic.partitions[each.partition].leader_epoch
         ends.update(await context.groups.ends.of(asked))
-        await pace.turn()
+        await pace.next_slice()
     offsets, request.offsets[:] = deque(request.offsets), []
     for problems in [topic.problems for topic in request.topics]:
         for begin in range(0, len(problems), _ITEMS):
@@ -239,7 +239,7 @@ def _read_topic(
 
 
 async def _commit(request: _Request, offsets: Sequence[OffsetToCommit], context: BrokerContext) -> Sequence[ErrorCode]:
-    """Commit a slice of offsets. Returns the error code of each partition."""
+    """Commit a chunk of offsets. Returns the error code of each partition."""
     try:
         return await context.groups.submit(request.group_id, _decision(request, offsets))
     except KafkaError as error:

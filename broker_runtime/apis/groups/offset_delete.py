@@ -1,7 +1,7 @@
 """OffsetDelete (47), version 0 (KIP-496): deletes committed offsets of topics that no member of the group reads.
 
-Very many offsets are deleted in slices, and read and packed by hand. If members that may read the topics join between
-two slices, the request is refused. The offsets already deleted remain deleted.
+Very many offsets are deleted in chunks, and read and packed by hand. If members that may read the topics join between
+two chunks, the request is refused. The offsets already deleted remain deleted.
 """
 
 from array import array
@@ -11,16 +11,16 @@ from itertools import chain
 from struct import Struct
 from typing import NamedTuple
 
-from broker_runtime.apis.groups.groups_in_turn import in_turn
+from broker_runtime.apis.groups.one_by_one import one_by_one
 from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
-from broker_runtime.apis.request.many_items import Pace, Packed, emptied, kept, slices
+from broker_runtime.apis.request.many_items import Pace, Packed, chunks, emptied, kept
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.offsets.delete import SLICE, delete
-from broker_runtime.metadata.topics import Topics
+from broker_runtime.groups.offsets.delete import CHUNK, delete
+from broker_runtime.metadata.areas.topics import Topics
 from broker_runtime.slicing.steps import drain
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_DELETE
 
@@ -54,7 +54,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         # A request without partitions is also submitted, because its group may not exist.
-        slowly = in_turn(slices(known, SLICE), lambda some: _delete(group_id, some, context), Pace(call))
+        slowly = one_by_one(chunks(known, CHUNK), lambda some: _delete(group_id, some, context), Pace(call))
         told: deque[Iterable[ErrorCode]] = deque([codes async for codes in slowly])
     except KafkaError as error:
         call.error = error.code

@@ -15,21 +15,21 @@ from struct import Struct, unpack
 from typing import NamedTuple
 from uuid import UUID
 
-from broker_runtime.apis.groups.groups_in_turn import in_turn
+from broker_runtime.apis.groups.one_by_one import one_by_one
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
-from broker_runtime.apis.request.many_items import Pace, Packed, emptied, kept, slices
+from broker_runtime.apis.request.many_items import Pace, Packed, chunks, emptied, kept
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.group import Committer
-from broker_runtime.groups.offsets.delete import SLICE
+from broker_runtime.groups.offsets.delete import CHUNK
 from broker_runtime.groups.offsets.fetch import FetchedOffset, fetch, fetch_all
 from broker_runtime.groups.records import OffsetCommitValue
-from broker_runtime.metadata.topics import Topics
+from broker_runtime.metadata.areas.topics import Topics
 from broker_runtime.slicing.steps import drain, let_go
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length, nullable_string, string
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_FETCH
-from broker_runtime.wire.writer import array_length, nullable_string, string
 
 _GROUP_ERROR_SINCE = 2
 _THROTTLE_SINCE = 3
@@ -79,7 +79,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
         groups.append((group, group.group_id in asked))
         asked.add(group.group_id)
     await packed.add(array_length(len(groups), call.flexible))
-    async for answer in in_turn(emptied(groups), lambda each: _one_of_several(*each, call, context, pace), pace):
+    async for answer in one_by_one(emptied(groups), lambda each: _one_of_several(*each, call, context, pace), pace):
         await packed.add_all(answer)
     await packed.add(b"\x00")
     await call.completion.slices.finish(drain(asked))
@@ -133,7 +133,7 @@ async def _read_topic(reader: RequestReader, topics: Topics, call: Call, ids: di
     topic = _Topic(reader.since(begin), name, array("i"), problem)
     left = reader.array_length()
     while left:
-        count = min(left, SLICE)
+        count = min(left, CHUNK)
         topic.indexes.extend(unpack(f">{count}i", reader.view(count * _INT32.size)))
         left -= count
         await pace.item(count // 8)
@@ -173,14 +173,14 @@ async def _fetched_all(group: _Group, context: BrokerContext) -> Sequence[tuple[
 
 
 async def _fetched(group: _Group, context: BrokerContext, pace: Pace) -> Iterator[FetchedOffset]:
-    """Fetch the offsets of a group in slices, so that other requests run in between. Raises KafkaError."""
+    """Fetch the offsets of a group in chunks, so that other requests run in between. Raises KafkaError."""
     partitions = deque[tuple[str, int]]()
     for topic in group.topics or ():
         await pace.item()
         for index in topic.indexes if topic.name is not None else ():
             partitions.append((topic.name or "", index))
             await pace.item()
-    slowly = in_turn(slices(partitions, SLICE), lambda some: _fetched_some(group, some, context), pace)
+    slowly = one_by_one(chunks(partitions, CHUNK), lambda some: _fetched_some(group, some, context), pace)
     try:
         return chain.from_iterable(emptied(deque([some async for some in slowly])))
     except KafkaError:

@@ -14,10 +14,10 @@ from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.classic.requests import SyncAnswer, SyncRequest
 from broker_runtime.groups.classic.syncing import sync
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import byte_string, nullable_string
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import SYNC_GROUP
-from broker_runtime.wire.writer import byte_string, nullable_string
 
 _THROTTLE_SINCE = 1
 _INSTANCE_SINCE = 3

@@ -23,9 +23,9 @@ from broker_runtime.apis.produce.produce_wait import PendingPartition, ProduceWa
 from broker_runtime.apis.produce.record_checks import Unchecked, check_in_thread
 from broker_runtime.apis.request import refused_transactions
 from broker_runtime.apis.request.access import denied
-from broker_runtime.apis.request.answering import joined
 from broker_runtime.apis.request.call import NO_ACKS, Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
+from broker_runtime.apis.request.dispatching.answering import joined
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
 from broker_runtime.replication.leader import LeaderReplica
@@ -33,7 +33,7 @@ from broker_runtime.slicing.steps import Steps, at_once
 from broker_runtime.storage.log.log import AppendResult
 from broker_runtime.storage.records.record_check import check_records, is_quick
 from broker_runtime.storage.records.validation import check_batch
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.reply import NO_REPLY, Reply
 from broker_runtime.wire.versions import PRODUCE
 from kafka_bytes.batches import TIMESTAMPS, TIMESTAMPS_AT
@@ -93,7 +93,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
 
 
 def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Steps[Reply | Call]:
-    """`handle` for many partitions.
+    """Handle a Produce request with many partitions in steps.
 
     The connection handles no other request before these records are appended. They are appended even if the client
     disconnects.

@@ -12,7 +12,7 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.errors import KafkaError, RecordsRefusedError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.storage.log.log import AppendResult
-from broker_runtime.wire.writer import array_length, nullable_string
+from broker_runtime.wire.encoding.writer import array_length, nullable_string
 from kafka_bytes.uuids import encode_uuid
 
 _INDEX = Struct(">i")

@@ -7,9 +7,9 @@ appends nothing, as in Kafka. Version 13 names topics by id (KIP-516); they are 
 from struct import Struct
 from uuid import UUID
 
-from broker_runtime.metadata.topics import Topics
+from broker_runtime.metadata.areas.topics import Topics
 from broker_runtime.slicing.steps import Steps
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 
 _ACKS_TIMEOUT = Struct(">hi")
 _PARTITION = Struct(">i")
@@ -81,7 +81,9 @@ def read_request(reader: RequestReader, by_id: Topics | None) -> ProduceRequest 
 
 
 def read_in_steps(reader: RequestReader, by_id: bool) -> Steps[ProduceRequest]:
-    """`read_request` for any number of partitions. Raises ProtocolError and RequestTooLargeError.
+    """Read a Produce request with any number of partitions, in steps.
+
+    Raises ProtocolError and RequestTooLargeError.
 
     `by_id`: topics are named by their ids. The ids are not resolved here, because topics may be created or deleted
     between two steps.

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from broker_runtime.apis.produce.produce_answer import Refused
-from broker_runtime.apis.request.answering import joined
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import BrokerContext
+from broker_runtime.apis.request.dispatching.answering import joined
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.steps import Steps, at_once, chosen, let_go
@@ -60,7 +60,10 @@ class ProduceWait:
         timeout_s: float | None,
         refused: Refused | None,
     ) -> None:
-        """Without `timeout_s` it waits only for the disk. `refused` has the partitions that have already failed."""
+        """Create the wait.
+
+        If `timeout_s` is None, it is for the disk only. `refused` has the partitions that have already failed.
+        """
         self._out, self._waiting = out, waiting
         self._context, self._refused = context, refused
         self._for_all = timeout_s is not None

@@ -84,13 +84,13 @@ class PushFrames:
                 completion.requests.begun(call, frame, _BODY_AT)
             reply = self._reply(kind, frame, call, callee)
         except ProtocolError as error:
-            call.refused(error.kind)
+            call.record_refusal(error.kind)
             raise
         except Exception:
-            call.refused("handler-failed")
+            call.record_refusal("handler-failed")
             raise
         if isinstance(reply, tuple):
-            call.answered(reply)
+            call.record_answer(reply)
         return reply
 
     def _reply(self, kind: int, frame: memoryview, call: Call, callee: Callee | None) -> Reply | PendingReply:

@@ -7,8 +7,8 @@ from functools import partial
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.groups.push.state.calls import Call, HangUp, Ping, StartAt, StartFetcher, StopFetcher
+from broker_runtime.metadata.areas.topics import NO_LEADER
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import NO_LEADER
 from broker_runtime.wire.handler import ServedConnection
 from kafka_bytes.push import layouts
 from kafka_bytes.push.messages import (
@@ -25,7 +25,7 @@ _ANSWER_BYTES = 1_100
 """Maximum size of an answer without offsets: mostly the consumer's id."""
 _OFFSET_BYTES = 40
 """Maximum size of an offset in an answer, with a partition text of any length, without the topic's name."""
-_TURN_S = 0.002
+_SLICE_S = 0.002
 """Time after which other tasks run. A limit on the number of calls would send too few in a busy iteration."""
 
 
@@ -44,7 +44,7 @@ class Outgoing:
         waiting = self._waiting
         try:
             now = asyncio.get_running_loop().time
-            stop_s = now() + _TURN_S
+            stop_s = now() + _SLICE_S
             while waiting:
                 waiting.popleft()()
                 if now() >= stop_s:

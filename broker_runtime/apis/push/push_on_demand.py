@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from broker_runtime.apis.request.call import Completion
 from broker_runtime.apis.request.context import BrokerContext
-from broker_runtime.apis.request.on_demand import FirstRequests
+from broker_runtime.apis.request.dispatching.on_demand import FirstRequests
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
 from kafka_bytes.own_keys import type_of

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ResourceType
+from broker_runtime.metadata.areas.configs import ResourceType
 from broker_runtime.security.acls.model import CLUSTER_NAME, AclOperation, AclResource
 from broker_runtime.security.acls.topic_filter import TopicFilter
 from broker_runtime.security.principal import Principal

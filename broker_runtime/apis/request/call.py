@@ -4,6 +4,17 @@ A `Call` is created when the header of a request has been read, and ends exactly
 is refused or closed, or it is cancelled because its client no longer waits. Each of these ends calls
 `Completion.ended`, the only place where requests are observed. The call and `observed` have all the data for an
 observer. Without an observer this costs one comparison.
+
+The caller ends a call by one of these methods:
+
+| method | the call | the client |
+|---|---|---|
+| `record_answer` | is answered at once | gets the reply from the dispatcher |
+| `record_refusal` | fails at once | is disconnected by the dispatcher |
+| `complete` | is pending | gets the reply from this method |
+| `refuse` | is pending | is disconnected by this method |
+| `cancel` | is pending, and its client has disconnected | gets nothing |
+| `give_up` | is pending, and its task was stopped | is disconnected by this method |
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +62,7 @@ NO_ACKS = -128
 
 
 class Api(Protocol):
-    """The API of a request, see `context.ApiSpec`."""
+    """The API of a request, as far as a `Call` needs it. `context.ApiSpec` is the whole description."""
 
     @property
     def key(self) -> int: ...
@@ -91,7 +102,7 @@ _ANSWERED, _REFUSED, _HUNG_UP, _CANCELLED = Ending
 
 
 class RequestNotes(Protocol):
-    """What an observer notes of a long request, while its fields exist."""
+    """Notes of an observer about a long request, made while its fields exist."""
 
     def read(self, api_key: int, request: Any, /) -> Steps[None]:
         """Note what is in the request, of which `request` is the entity."""
@@ -118,7 +129,7 @@ class RequestObserver(Protocol):
 
 
 class CallQuotas(Protocol):
-    """The client quotas that calls of a dispatcher are charged to, see `enforced_quotas`."""
+    """The client quotas that calls of a dispatcher are charged to. `enforced_quotas` implements them."""
 
     def produced(self, call: "Call", /) -> None:
         """Charge and throttle a Produce call, before its answer is packed. `Call.acks` is set."""
@@ -351,21 +362,21 @@ class Call(PackedReply):
         """
         return self.completion.slices.do(steps, partial(self.complete, None))
 
-    def answered(self, reply: Reply) -> None:
-        """End the call with the handler's immediate answer."""
+    def record_answer(self, reply: Reply) -> None:
+        """Record the end of the call with this answer, which the dispatcher returns to the connection at once."""
         self.done = True
         self.reply = reply
         self.completion.ended(self, _ANSWERED)
 
-    def refused(self, kind: str) -> None:
-        """End the call as refused. The handler's exception already ends the connection."""
+    def record_refusal(self, kind: str) -> None:
+        """Record the end of the call as refused. The exception of its handler ends the connection."""
         if not self.done:
             self.done = True
             self.refusal = kind
             self.completion.ended(self, _REFUSED)
 
     def complete(self, reply: Reply | None) -> None:
-        """Deliver the reply of a pending call; None closes the connection."""
+        """End a pending call: send the reply to its client, or close the connection if it is None."""
         if self.done:
             return
         self.done = True
@@ -375,10 +386,10 @@ class Call(PackedReply):
         self._deliver(reply)
 
     def refuse(self, kind: str, text: str) -> None:
-        """End the connection of a pending call whose request is invalid or cannot be answered."""
+        """End a pending call whose request is invalid or cannot be answered, and its connection."""
         if self.done:
             return
-        self.refused(kind)
+        self.record_refusal(kind)
         self.connection.refuse(kind, text)
         self._deliver(None)
 

@@ -17,7 +17,7 @@ from broker_runtime.config.keys.client_metrics import (
     subscription,
 )
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ResourceType
+from broker_runtime.metadata.areas.configs import ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from kafka_bytes.checksum import crc32c
 from kafka_bytes.uuids import encode_uuid

@@ -47,12 +47,12 @@ class EnforcedQuotas:
             quota.changed()
 
     def begun(self, call: Call) -> None:
-        """See `CallQuotas`."""
+        """Throttle a call whose client exceeds its request quota, before its handler runs."""
         if call.api.key not in _OWN_CHARGE and call.connection.principal is not UNAUTHENTICATED:
             self._throttle(call, self.request.throttle_ms(caller_of(call), int(call.received_s * 1000)), self.request)
 
     def produced(self, call: Call) -> None:
-        """See `CallQuotas`. Without an answer (acks 0), the request quota does not apply."""
+        """Charge and throttle a Produce call. Without an answer (acks 0), the request quota does not apply."""
         caller, now_ms = caller_of(call), self._now_ms()
         of_bytes = self.produce.record(caller, call.request_bytes, now_ms)
         if call.acks == 0:
@@ -66,11 +66,14 @@ class EnforcedQuotas:
             self._throttle(call, of_time, self.request)
 
     def fetch_bytes_max(self, call: Call) -> int | None:
-        """See `CallQuotas`."""
+        """Return the maximum of bytes of one answer to Fetch; None without a quota."""
         return self.fetch.window_units(caller_of(call))
 
     def fetched(self, call: Call, size: int) -> bool:
-        """See `CallQuotas`."""
+        """Charge a Fetch call for an answer of `size` bytes.
+
+        Returns False, and throttles the call, if that is too much.
+        """
         caller, now_ms = caller_of(call), self._now_ms()
         of_time = self.request.throttle_ms(caller, now_ms)
         of_bytes = self.fetch.record(caller, size, now_ms)
@@ -84,12 +87,12 @@ class EnforcedQuotas:
         return False
 
     def fetched_more(self, call: Call, more: int) -> None:
-        """Charge `more` additional bytes to a Fetch that was charged already (`CallQuotas`)."""
+        """Charge `more` additional bytes to a Fetch that was charged already."""
         if more:
             self.fetch.correct(caller_of(call), more, self._now_ms())
 
     def ended(self, call: Call) -> None:
-        """See `CallQuotas`. A pending call is charged until its handler returned, and for its slices."""
+        """Charge the time of a call. A pending call is charged until its handler returned, and for its time slices."""
         handled_s: float = getattr(call, "handled_s", 0.0) or call.completed_s
         time_s = handled_s - call.received_s + call.sliced_s
         if call.is_exempt or call.api.key in _EXEMPT or call.connection.principal is UNAUTHENTICATED:

@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.slicing.steps import drain
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import check_size
-from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 
 T = TypeVar("T")
 
-ITEMS_OF_A_TURN = 500
+ITEMS_PER_SLICE = 500
 """A slice ends after this many items, regardless of the time."""
 _BYTES_OF_AN_ITEM = 64
 
@@ -32,18 +32,18 @@ class Pace:
         self.limits = call.completion.limits
         self._slices = slices = call.completion.slices
         self._stop_s = slices.first_ends_s()
-        self._left = ITEMS_OF_A_TURN
+        self._left = ITEMS_PER_SLICE
 
     async def item(self, weight: int = 1) -> None:
         """Count an item as `weight` items, and wait for the next slice if the current one has ended."""
         self._left -= weight
         if self._left <= 0 or self._slices.now() >= self._stop_s:
-            await self.turn()
+            await self.next_slice()
 
-    async def turn(self) -> None:
+    async def next_slice(self) -> None:
         """Wait for the next slice."""
-        self._stop_s = await self._slices.turn()
-        self._left = ITEMS_OF_A_TURN
+        self._stop_s = await self._slices.next_slice()
+        self._left = ITEMS_PER_SLICE
 
     async def drain(self, items: deque[Any]) -> None:
         """Empty the deque in slices."""
@@ -57,7 +57,7 @@ class Packed:
 
     def __init__(self, pace: Pace, *parts: bytes) -> None:
         self._pace = pace
-        self._left = ITEMS_OF_A_TURN
+        self._left = ITEMS_PER_SLICE
         self._pieces: list[bytes] = []
         self._size = 0
         self._waiting = list(parts)
@@ -70,7 +70,7 @@ class Packed:
             weight += 1 + len(part) // _BYTES_OF_AN_ITEM
         self._left -= weight
         if self._left <= 0:
-            self._left = ITEMS_OF_A_TURN
+            self._left = ITEMS_PER_SLICE
             self._join()
         await self._pace.item(weight)
 
@@ -119,10 +119,10 @@ def emptied(items: deque[T]) -> Iterator[T]:
         yield items.popleft()
 
 
-def slices(items: deque[T], size: int) -> Iterator[Sequence[T]]:
-    """Yield and remove the items in slices of `size`.
+def chunks(items: deque[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield and remove the items in chunks of `size`.
 
-    Without items, yields one empty slice, so that the coordinator is asked even for an empty request.
+    Without items, yields one empty chunk, so that the coordinator is asked even for an empty request.
     """
     rest = emptied(items)
     yield list(islice(rest, size))

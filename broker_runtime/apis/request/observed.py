@@ -35,7 +35,7 @@ def error_code(call: Call) -> int:
 
 
 def error_in_steps(answer: object) -> Steps[int]:
-    """`error_code` for a long answer, before its fields are freed."""
+    """Return the error code of a long answer, in steps, before its fields are freed."""
     if isinstance(answer, Mapping):
         code = answer.get("error_code")
         if isinstance(code, int) and code:

@@ -1,12 +1,12 @@
 """The requests of an exchange: SaslHandshake (17) and SaslAuthenticate (36), read and answered. Pure."""
 
 from broker_runtime.errors import ErrorCode, ProtocolError
+from broker_runtime.wire.encoding.varint import skip_tagged_fields
 from broker_runtime.wire.header import FIXED_SIZE, read_header, response_prefix
 from broker_runtime.wire.limits import DEFAULT_LIMITS
 from broker_runtime.wire.messages import Entity, Fields, decode_request, encode_response, message_type
 from broker_runtime.wire.refusal import refusal
 from broker_runtime.wire.reply import Reply
-from broker_runtime.wire.varint import skip_tagged_fields
 from broker_runtime.wire.versions import FORMATS, OWN_KEYS_FROM, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 HANDSHAKE_VERSIONS = (0, 1)

@@ -93,12 +93,12 @@ class KeyEndpoint:
         self._closed = False
         self._backoff_s = limits.backoff_s
         self._unknown: OrderedDict[str, float] = OrderedDict()
-        """When a read for an unknown key was last requested, in seconds."""
+        """Time of the last request to read an unknown key, in seconds, by the key's id."""
         self._sought = False
         """Whether a key was unknown since the last read began."""
         self._fails = False
         self._read_s = 0.0
-        """When the last read ended, in seconds."""
+        """Time at which the last read ended, in seconds."""
         self._read_soon()
 
     def current(self) -> Keys:

@@ -4,8 +4,8 @@ import secrets
 from collections.abc import Callable
 
 from broker_runtime.apis.sasl.listener_settings import Create
+from broker_runtime.metadata.areas.scram_credentials import SCRAM_NUMBERS
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.scram_credentials import SCRAM_NUMBERS
 from broker_runtime.security.sasl.scram import ScramServer
 from broker_runtime.security.sasl.scram_keys import ScramHash, ScramKeys
 

@@ -7,7 +7,7 @@ from broker_runtime.apis.request.client_telemetry import Pushed
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.telemetry.get_telemetry_subscriptions import client_of
 from broker_runtime.errors import KafkaError
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import PUSH_TELEMETRY
 

@@ -9,8 +9,8 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.topics.metadata import partition_fields
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.topics import Partition, Topic
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
-from broker_runtime.metadata.topics import Partition, Topic
 from broker_runtime.security.acls.model import AclResource
 from broker_runtime.slicing.steps import Steps, chosen, distinct, each, in_order
 from broker_runtime.wire.messages import Fields

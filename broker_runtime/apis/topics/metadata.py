@@ -21,12 +21,12 @@ from broker_runtime.apis.request.context import ZERO_UUID, ApiSpec, BrokerContex
 from broker_runtime.apis.request.forwarding import client_of
 from broker_runtime.apis.topics.packed_topics import Operations, PackedTopics, offline, visible_leader
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
-from broker_runtime.metadata.topics import Partition
 from broker_runtime.security.acls.model import CLUSTER_NAME, AclOperation, AclResource
 from broker_runtime.slicing.steps import Steps, chosen, distinct, each, gathered, in_order
-from broker_runtime.wire.encode import Pieces
+from broker_runtime.wire.encoding.encode import Pieces
 from broker_runtime.wire.messages import Fields, encode_response_body, with_throttle_time
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.requests import MetadataRequest, MetadataRequestTopic
@@ -70,7 +70,7 @@ def _operations(request: MetadataRequest) -> tuple[int, int]:
 
 
 def _allowed_operations(request: MetadataRequest, access: Access | None) -> tuple[Operations, int]:
-    """`_operations` as far as the client may perform them."""
+    """Return the requested operations on topics and on the cluster that the client may perform."""
     on_topics, on_cluster = _operations(request)
     if access is None:
         return on_topics, on_cluster

@@ -10,12 +10,12 @@ from uuid import UUID
 
 from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED
 from broker_runtime.errors import ErrorCode
+from broker_runtime.metadata.areas.topics import Topic
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
-from broker_runtime.metadata.topics import Topic
 from broker_runtime.slicing.steps import Steps
-from broker_runtime.wire.encode import Pieces
-from broker_runtime.wire.writer import array_length, nullable_string
+from broker_runtime.wire.encoding.encode import Pieces
+from broker_runtime.wire.encoding.writer import array_length, nullable_string
 
 _INTERNAL_SINCE, _OFFLINE_SINCE, _LEADER_EPOCH_SINCE, _OPERATIONS_SINCE, _ID_SINCE = 1, 5, 7, 8, 10
 _FLEXIBLE_SINCE = 9

@@ -3,7 +3,7 @@
 import asyncio
 
 from broker_runtime.apis.request.context import ControllerContext
-from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.dispatching.dispatch import Dispatcher
 from broker_runtime.config.declaring.endpoints import ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.network.sockets.closed_observers import ClosedObservers

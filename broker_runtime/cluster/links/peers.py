@@ -6,7 +6,7 @@ Each connect looks up the address in the metadata.
 from broker_runtime.config.declaring.endpoints import SecurityProtocol, ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.network.connection.client_connection import ClientConnection, ClientConnector
+from broker_runtime.network.connection.outgoing.client_connection import ClientConnection, ClientConnector
 
 
 class BrokerPeers:

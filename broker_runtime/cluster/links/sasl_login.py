@@ -8,7 +8,7 @@ from broker_runtime.apis.sasl.listener_settings import ListenerValues
 from broker_runtime.config import BrokerSettings
 from broker_runtime.config.declaring.definition import Key
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
-from broker_runtime.network.connection.client_connection import ClientConnection
+from broker_runtime.network.connection.outgoing.client_connection import ClientConnection
 from broker_runtime.wire.messages import Entity, Fields, decode_response, encode_request_body
 from broker_runtime.wire.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafka_bytes.sasl.mechanisms import PLAIN, PlainExchange, SaslError, SaslExchange

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from broker_runtime.cluster.links.controller_ring import ControllerRing
 from broker_runtime.config.declaring.endpoints import ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.network.connection.client_connection import ClientConnection, ClientConnector
+from broker_runtime.network.connection.outgoing.client_connection import ClientConnection, ClientConnector
 
 _STUCK_S = 3.0
 """If a request is cancelled after a controller has not answered for this time, the next controller is tried."""

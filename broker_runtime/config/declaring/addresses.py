@@ -26,7 +26,10 @@ def canonical_address(text: str) -> str | None:
 
 
 def peer_host(host: str) -> str:
-    """Like `canonical_address`, but faster, for a socket's address: an IPv4 client of an IPv6 socket gets its own."""
+    """Return the canonical spelling of a socket's address, faster than `canonical_address` does.
+
+    An IPv4 client of an IPv6 socket gets its IPv4 address.
+    """
     return host.removeprefix(_V4_MAPPED) if host.startswith(_V4_MAPPED) else host.partition("%")[0]
 
 
@@ -70,7 +73,7 @@ def _count(item: str, text: str) -> int:
 
 
 def per_ip_overrides_problem(value: Value) -> str | None:
-    """`per_ip_overrides` as a validator in the table of keys."""
+    """Return why `per_ip_overrides` refuses the value: the validator in the table of keys."""
     try:
         per_ip_overrides(value)
     except ConfigError as error:
@@ -108,7 +111,7 @@ def _as_peers_are_known(network: Network) -> Network:
 
 
 def networks_problem(value: Value) -> str | None:
-    """`networks` as a validator in the table of keys."""
+    """Return why `networks` refuses the value: the validator in the table of keys."""
     try:
         networks(value if isinstance(value, tuple) else ())
     except ConfigError as error:

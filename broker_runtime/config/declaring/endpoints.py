@@ -21,7 +21,7 @@ SASL = (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """What a client needs to connect; an IPv6 address has no brackets."""
+    """The endpoint to which a client connects; an IPv6 address has no brackets."""
 
     host: str
     port: int

@@ -100,7 +100,7 @@ def _typed(texts: Mapping[str, str], listeners: Collection[str]) -> tuple[dict[s
 def _laid_over(
     below: Mapping[str, Value], level: Mapping[str, Value], listeners: Collection[str]
 ) -> tuple[Mapping[str, Value], Sequence[str]]:
-    """`level` over `below`, without the values of `level` that violate a rule that `below` keeps."""
+    """Return `level` over `below`, without the values of `level` that violate a rule that `below` keeps."""
     # A broker may have been started with a limit of zero, so existing violations are accepted.
     known = limit_problems(below, listeners)
     taken = dict(level)

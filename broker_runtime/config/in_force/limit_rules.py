@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from broker_runtime.config.declaring.definition import Value
 from broker_runtime.config.keys.broker import LISTENER_PREFIX, BrokerConfig, split_listener_prefix
 
+ADAPTIVE_P99 = BrokerConfig.connection_quota_adaptive_p99_ms.name
+ADAPTIVE_MIN_RATE = BrokerConfig.connection_quota_adaptive_min_rate.name
 LISTENER_LIMITS = (BrokerConfig.max_connections.name, BrokerConfig.max_connection_creation_rate.name)
 PER_IP = BrokerConfig.max_connections_per_ip.name
 PER_IP_OVERRIDES = BrokerConfig.max_connections_per_ip_overrides.name
@@ -17,7 +19,7 @@ PER_IP_OVERRIDES = BrokerConfig.max_connections_per_ip_overrides.name
 
 @dataclass(frozen=True, slots=True)
 class LimitProblem:
-    """`keys` are those that cause the problem, alone or together."""
+    """A violated rule. `keys` are those that cause the problem, alone or together."""
 
     keys: tuple[str, ...]
     text: str
@@ -26,6 +28,7 @@ class LimitProblem:
 def limit_problems(values: Mapping[str, Value], listeners: Collection[str]) -> Sequence[LimitProblem]:
     """Return the problems of `values`, typed; missing keys have no value. `listeners` are lower-case names."""
     found = [problem for base in LISTENER_LIMITS for problem in _listener_problems(base, values, listeners)]
+    found += [problem for prefix in _prefixes(values, listeners) for problem in _adaptive_problems(prefix, values)]
     if values.get(PER_IP) == 0 and not values.get(PER_IP_OVERRIDES):
         text = f"{PER_IP} can be set to zero only if {PER_IP_OVERRIDES} property is set."
         found.append(LimitProblem((PER_IP, PER_IP_OVERRIDES), text))
@@ -45,6 +48,26 @@ def _listener_problems(base: str, values: Mapping[str, Value], listeners: Collec
         if isinstance(value, int) and value <= 0:
             found.append(LimitProblem((name, base), f"Invalid {base} {value}"))
     return found
+
+
+def _prefixes(values: Mapping[str, Value], listeners: Collection[str]) -> Sequence[str]:
+    """Return the prefixes of keys: none for the broker's, and those of `listeners` and of listeners with values."""
+    named = [name for name in map(split_listener_prefix, values) if name[0] is not None]
+    names = dict.fromkeys([*sorted(listeners), *(listener for listener, _ in named)])
+    return ["", *(f"{LISTENER_PREFIX}{name}." for name in names)]
+
+
+def _adaptive_problems(prefix: str, values: Mapping[str, Value]) -> Sequence[LimitProblem]:
+    """Return the problem of an adaptive rate whose minimum exceeds its maximum."""
+    if not values.get(prefix + ADAPTIVE_P99):
+        return []
+    rate = BrokerConfig.max_connection_creation_rate.name
+    least, most = (values.get(prefix + key, values.get(key)) for key in (ADAPTIVE_MIN_RATE, rate))
+    if not isinstance(least, int) or not isinstance(most, int) or least <= most:
+        return []
+    keys = tuple(dict.fromkeys((prefix + ADAPTIVE_MIN_RATE, ADAPTIVE_MIN_RATE, prefix + rate, rate)))
+    text = f"Invalid {prefix}{ADAPTIVE_MIN_RATE} {least}: must be at most {prefix}{rate}, which is {most}"
+    return [LimitProblem((*keys, prefix + ADAPTIVE_P99), text)]
 
 
 def proxy_key(listener: str) -> str:

@@ -120,15 +120,15 @@ class NetworkConfig(Config):
         "sluicegate.connection.turn.requests.max",
         INT,
         100,
-        "Requests of one connection that are served before other connections have their turn; also the number of its "
-        "produce requests that may wait for other replicas at the same time.",
+        "Requests of one connection that are served before other connections; also the number of its produce "
+        "requests that may wait for other replicas at the same time.",
         at_least(1),
     )
     sluicegate_connection_turn_max_us: Key[int] = static(
         "sluicegate.connection.turn.max.us",
         INT,
         1_000,
-        "Microseconds for which one connection with many requests is served before other connections have their turn.",
+        "Microseconds for which one connection with many requests is served before other connections.",
         at_least(1),
     )
     sluicegate_network_turn_max_us: Key[int] = static(
@@ -501,7 +501,7 @@ LISTENER_PREFIX = "listener.name."
 
 
 def split_listener_prefix(name: str) -> tuple[str | None, str]:
-    """`listener.name.external.max.connections` -> ("external", "max.connections"); (None, name) without a prefix."""
+    """Split `listener.name.external.max.connections` into ("external", "max.connections"); (None, name) without one."""
     if not name.startswith(LISTENER_PREFIX):
         return None, name
     listener, _, base = name.removeprefix(LISTENER_PREFIX).partition(".")

@@ -44,6 +44,23 @@ class QuotaConfig(Config):
         "New connections a second of the broker; with a listener's prefix, those of the listener (KIP-612).",
         at_least(0),
     )
+    connection_quota_adaptive_p99_ms: Key[int] = _listener(
+        "connection.quota.adaptive.p99.ms",
+        INT,
+        0,
+        "With a value above 0, the rate of new connections adapts between connection.quota.adaptive.min.rate and "
+        "max.connection.creation.rate, so that the p99 of the time that a ready request waits for the event loop "
+        "stays below this many milliseconds. With a listener's prefix, the rate of the listener adapts. 0: the rate is "
+        "fixed.",
+        at_least(0),
+    )
+    connection_quota_adaptive_min_rate: Key[int] = _listener(
+        "connection.quota.adaptive.min.rate",
+        INT,
+        1,
+        "New connections a second that an adaptive rate always allows; at most max.connection.creation.rate.",
+        at_least(1),
+    )
     max_connection_creation_rate_per_ip: Key[int] = dynamic(
         "max.connection.creation.rate.per.ip",
         INT,

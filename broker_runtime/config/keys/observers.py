@@ -15,7 +15,7 @@ _SECRETS = ("password", "secret", "token", "hash.key")
 
 
 def split_observer_key(name: str) -> tuple[str, str] | None:
-    """`observer.orders.filter.topics` -> ("orders", "filter.topics"); None if the name is not such a key."""
+    """Split `observer.orders.filter.topics` into ("orders", "filter.topics"). None if the name is not such a key."""
     if not name.startswith(OBSERVER_PREFIX):
         return None
     observer, _, key = name.removeprefix(OBSERVER_PREFIX).partition(".")

@@ -7,7 +7,7 @@ from uuid import UUID
 from broker_runtime.controller.capacity import check_records
 from broker_runtime.controller.clients.matching_acls import MatchingAcls
 from broker_runtime.errors import ErrorCode, KafkaError, detached
-from broker_runtime.metadata.acls import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from broker_runtime.metadata.areas.acls import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.security.acls.model import (

@@ -17,10 +17,8 @@ from broker_runtime.controller.clients.connection_groups import (
     check_name,
 )
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
-from broker_runtime.metadata.describe_quotas import ENTITY_TYPES
-from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.quotas import (
+from broker_runtime.metadata.areas.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
+from broker_runtime.metadata.areas.quotas import (
     CONNECTION_GROUP,
     IP,
     IP_RATE_KEY,
@@ -28,6 +26,8 @@ from broker_runtime.metadata.quotas import (
     ClientQuotaRecord,
     QuotaEntity,
 )
+from broker_runtime.metadata.describe_quotas import ENTITY_TYPES
+from broker_runtime.metadata.image import MetadataImage
 
 _USER_KEYS: Mapping[str, Type] = {
     "producer_byte_rate": Type.LONG,

@@ -8,8 +8,8 @@ from ipaddress import IPv6Network, ip_network
 
 from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.connection_groups import ConnectionGroupTable
-from broker_runtime.metadata.quotas import MEMBER_KEY, ClientQuotaRecord, group_and_member
+from broker_runtime.metadata.areas.connection_groups import ConnectionGroupTable
+from broker_runtime.metadata.areas.quotas import MEMBER_KEY, ClientQuotaRecord, group_and_member
 
 _NAME = re.compile("[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?")
 _NAME_LENGTH_MAX = 320
@@ -85,7 +85,7 @@ class GroupCapacity:
         self._limits = limits
         self._new: set[str] = set()
         self._members: Counter[str] = Counter()
-        """By group: members added by previous entries, minus those that they removed."""
+        """Change of each group's number of members: those that earlier entries added, minus those that they removed."""
 
     def take(self, records: Sequence[ClientQuotaRecord]) -> None:
         """Count `records`, which are one entry's and all change something. Raises KafkaError if there is no room."""

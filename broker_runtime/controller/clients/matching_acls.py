@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from broker_runtime.controller.capacity import RECORDS_MAX
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.acls import Acls
+from broker_runtime.metadata.areas.acls import Acls
 from broker_runtime.security.acls.model import Acl, AclFilter, AclPattern
 from broker_runtime.slicing.steps import Steps, chosen, drain, gathered, listed, pages
 

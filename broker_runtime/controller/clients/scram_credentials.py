@@ -10,13 +10,13 @@ from importlib import import_module
 
 from broker_runtime.controller.capacity import check_records
 from broker_runtime.errors import ErrorCode, KafkaError, detached
-from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.scram_credentials import (
+from broker_runtime.metadata.areas.scram_credentials import (
     SCRAM_NUMBERS,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, chosen, drain, each, listed
 
 

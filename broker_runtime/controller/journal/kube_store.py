@@ -59,7 +59,10 @@ class KubeStore:
         *,
         owner: str | None = None,
     ) -> None:
-        """`name` is the Lease's and labels every object. `owner`: see owner_reference. Raises ConfigError."""
+        """`name` is the Lease's and labels every object.
+
+        `owner` is the object whose deletion deletes the journal. Raises ConfigError.
+        """
         self._owners = [] if owner is None else [owner_reference(owner)]
         self._account = find_account(namespace, os.environ if environment is None else environment)
         self._name = name

@@ -27,7 +27,7 @@ _RENEWALS = 3
 _POLLS = 10
 _POLL_MAX_S = 0.5
 _POLL_LOST_S = 0.1
-"""While the holder's connection is lost: the holder may release its lease right now, or the operator for it."""
+"""Pause between reads while the holder's connection is lost: the holder or the operator may release the lease soon."""
 _LATE_S = 0.002
 """Timers may fire a millisecond early."""
 _RELEASE_ATTEMPTS = 3

@@ -18,10 +18,10 @@ from enum import IntEnum
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ConfigRecord, ResourceType
+from broker_runtime.metadata.areas.configs import ConfigRecord, ResourceType
+from broker_runtime.metadata.areas.topics import NO_LEADER, Partition, PartitionRecord, Topic
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.topics import NO_LEADER, Partition, PartitionRecord, Topic
 from broker_runtime.slicing.steps import Steps, chosen
 
 REBALANCED_MAX = 1_000

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from broker_runtime.controller.partitions.elections import candidates, changed_partition
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.topics import Partition
 
 RECOVERED = 0
 """The only leader recovery state here: KIP-704's RECOVERING is not stored."""

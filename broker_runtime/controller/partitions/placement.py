@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import BrokerInfo
+from broker_runtime.metadata.areas.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.slicing.steps import Steps
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from broker_runtime.controller.partitions.elections import candidates, changed_partition
 from broker_runtime.controller.partitions.placement import check_assignment
 from broker_runtime.errors import ErrorCode, KafkaError, quoted
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.topics import Partition
 
 
 def reassign(

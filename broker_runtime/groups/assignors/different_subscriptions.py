@@ -21,7 +21,7 @@ _NOBODY = -1
 def assign_by_load(
     members: Mapping[str, MemberSubscription], topics: Mapping[UUID, TopicDescription]
 ) -> dict[str, Assignment]:
-    """See `description.Assignor`."""
+    """Assign every partition to a member that subscribes to its topic, as evenly as possible by load."""
     ordered = sorted(members)
     balancing = _Balancing(
         [members[member_id] for member_id in ordered], subscribers_by_topic(ordered, members, topics), topics

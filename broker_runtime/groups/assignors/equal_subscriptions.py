@@ -21,7 +21,7 @@ from broker_runtime.groups.records import Assignment
 def assign_by_quota(
     members: Mapping[str, MemberSubscription], topics: Mapping[UUID, TopicDescription]
 ) -> dict[str, Assignment]:
-    """See `description.Assignor`; all of `members` have equal subscriptions."""
+    """Assign the partitions as evenly as possible to `members`, which all have equal subscriptions."""
     found: dict[str, Assignment] = {member_id: member.current for member_id, member in members.items()}
     if not found:
         return found

@@ -16,7 +16,7 @@ from broker_runtime.groups.records import Assignment
 def assign_range(
     members: Mapping[str, MemberSubscription], topics: Mapping[UUID, TopicDescription]
 ) -> dict[str, Assignment]:
-    """See `description.Assignor`."""
+    """Assign ranges of each topic's partitions to the members that subscribe to it."""
     ordered = sorted(members, key=lambda member_id: _order(member_id, members[member_id]))
     found: dict[str, dict[UUID, tuple[int, ...]]] = {member_id: {} for member_id in members}
     by_place = [found[member_id] for member_id in ordered]

@@ -12,7 +12,7 @@ from broker_runtime.groups.records import Assignment
 def assign_uniform(
     members: Mapping[str, MemberSubscription], topics: Mapping[UUID, TopicDescription]
 ) -> dict[str, Assignment]:
-    """See `description.Assignor`."""
+    """Assign the partitions as evenly as possible, whether or not the subscriptions of `members` are equal."""
     if len({member.topics for member in members.values()}) <= 1:
         return assign_by_quota(members, topics)
     return assign_by_load(members, topics)

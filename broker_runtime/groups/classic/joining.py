@@ -55,7 +55,7 @@ def join_classic(
 ) -> Joining:
     """Decide a JoinGroup for a classic group. A new group is added to the state with its first member.
 
-    Raises KafkaError if the broker has no room for what the member tells.
+    Raises KafkaError if the broker has no room for the member's subscription.
     """
     if not _has_room(group, request.member_id, environment.config.group_max_size):
         return _turn_away(group, environment, request.member_id)
@@ -113,7 +113,7 @@ def _has_room(group: ClassicGroup, member_id: str, size_max: int) -> bool:
 
 
 def _take_room_if_new(group: ClassicGroup, environment: GroupEnvironment, request: JoinRequest) -> None:
-    """Take the room of what the member tells, if it is new. Raises KafkaError (GROUP_MAX_SIZE_REACHED)."""
+    """Reserve room for a new subscription of the member. Raises KafkaError (GROUP_MAX_SIZE_REACHED)."""
     member = group.members.by_id.get(request.member_id)
     is_known = member is not None and member.protocols == request.protocols
     gets_only_an_id = not request.member_id and request.group_instance_id is None and request.needs_known_id

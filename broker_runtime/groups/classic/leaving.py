@@ -11,7 +11,7 @@ from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 
-SLICE = 100
+CHUNK = 100
 """Members that the caller removes in one decision: a millisecond or two, including their timers and pending
 requests."""
 

@@ -73,7 +73,7 @@ class Member:
 
     @property
     def size(self) -> int:
-        """What the member takes in `members_room`, in bytes."""
+        """Bytes that the member counts in `members_room`."""
         return size_of(self.protocols) + len(self.assignment)
 
     def vote(self, candidates: Container[str]) -> str:

@@ -24,7 +24,7 @@ def read_topics(group: ClassicGroup, environment: GroupEnvironment, metadata: It
 
 
 def reading(group: ClassicGroup, environment: GroupEnvironment, metadata: Iterable[bytes]) -> Iterator[None]:
-    """Like `read_topics`, as an iterator that handles up to 16 names between two `yield`s.
+    """Set the topics of this generation in steps of up to 16 names.
 
     The caller sets the group's topics to None before.
     """

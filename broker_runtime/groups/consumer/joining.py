@@ -81,7 +81,7 @@ def check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:
 def take_room_if_new(
     environment: GroupEnvironment, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember
 ) -> None:
-    """Take the room of what a member tells, if it is new. Raises KafkaError (GROUP_MAX_SIZE_REACHED)."""
+    """Reserve room for a new subscription of the member. Raises KafkaError (GROUP_MAX_SIZE_REACHED)."""
     if after.metadata is not before.metadata:
         take_room(environment, after.size, group.group_id)
 

@@ -2,8 +2,8 @@
 
 It is computed at most once per group.consumer.assignment.interval.ms (KIP-1263), so that changes in between count
 together. For a small group, the decision that finds it due computes it immediately. For a larger group, which would
-block the event loop, a thread computes it from a copy. The result is written in slices, each of them a decision. It is
-valid with the last slice: until then, and if the coordinator changes meanwhile, members use the epoch that they know.
+block the event loop, a thread computes it from a copy. The result is written in chunks, each of them a decision. It is
+valid with the last chunk: until then, and if the coordinator changes meanwhile, members use the epoch that they know.
 """
 
 import logging
@@ -42,11 +42,11 @@ _ASSIGNMENT, _ADOPTION_ENDS = "assignment", "adoption ends"
 ASSIGNMENT_TIMERS = (_ASSIGNMENT, _ADOPTION_ENDS)
 """A group may have one timer of each of these kinds; keys are (group id, kind). `ended` cancels them."""
 _ADOPTION_S = 10
-"""Maximum time between two slices of an assignment that is being written, in seconds.
+"""Maximum time between two chunks of an assignment that is being written, in seconds.
 
 Slices that the log refuses are tried again much sooner.
 """
-_SLICE_RECORDS = 64
+_CHUNK_RECORDS = 64
 """Records of one decision. Encoding and applying them takes about a millisecond."""
 
 
@@ -237,9 +237,9 @@ def _offload_assignment(group: ConsumerGroup, work: AssignmentWork, environment:
 def _adopt_soon(
     environment: GroupEnvironment, group_id: str, result: Computed | Exception, start: int, state: GroupsState
 ) -> tuple[list[GroupRecord], None]:
-    """Schedule the slice from `start` on.
+    """Schedule the chunk from `start` on.
 
-    All slices have the same key: none runs before the log has taken the previous one.
+    All chunks have the same key: none runs before the log has taken the previous one.
     """
     environment.timers.continue_with((group_id, "adoption"), partial(_adopt, environment, group_id, result, start))
     return [], None
@@ -248,11 +248,11 @@ def _adopt_soon(
 def _adopt(
     environment: GroupEnvironment, group_id: str, result: Computed | Exception, start: int, state: GroupsState
 ) -> Steps[tuple[list[GroupRecord], None]]:
-    """Write the next slice of a computed assignment.
+    """Write the next chunk of a computed assignment.
 
     Members that have left meanwhile are left out; members that have joined wait for the next assignment.
     """
-    # The slices follow each other in one commit. The event loop may run other work before each of them.
+    # The chunks follow each other in one commit. The event loop may run other work before each of them.
     yield
     group = state.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
@@ -263,7 +263,7 @@ def _adopt(
             log.error("the assignment of group %s could not be computed", group_id, exc_info=result)
         return [], None
     chosen = []
-    for member_id, instance_id, target in result.changed[start : start + _SLICE_RECORDS]:
+    for member_id, instance_id, target in result.changed[start : start + _CHUNK_RECORDS]:
         now_id = member_id if instance_id is None else group.static_members.get(instance_id, member_id)
         if now_id in group.members:
             chosen.append((now_id, target))
@@ -271,7 +271,7 @@ def _adopt(
     environment.timers.schedule(
         (group_id, _ADOPTION_ENDS), _ADOPTION_S, partial(_give_up, environment, group_id, result.epoch)
     )
-    start += _SLICE_RECORDS
+    start += _CHUNK_RECORDS
     if start < len(result.changed):
         _adopt_soon(environment, group_id, result, start, state)
     else:

@@ -8,7 +8,7 @@ from broker_runtime.groups.group import CONSUMER, Group
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey
 from broker_runtime.groups.state import GroupsState
 
-SLICE = 250
+CHUNK = 250
 """Offsets that one decision reads or deletes: a millisecond or two, including writing their records."""
 
 
@@ -36,7 +36,7 @@ def delete(
 
 
 def delete_group(state: GroupsState, group_id: str) -> tuple[Sequence[GroupRecord], bool]:
-    """DeleteGroups, in slices: return the tombstones of one slice, and whether the caller must decide the same again.
+    """DeleteGroups, in chunks: return the tombstones of one chunk, and whether the caller must decide the same again.
 
     Raises KafkaError if the group does not exist or has members. The group ends with the last of its offsets.
     """
@@ -44,7 +44,7 @@ def delete_group(state: GroupsState, group_id: str) -> tuple[Sequence[GroupRecor
     if not group.is_empty:
         raise _not_empty(group_id)
     offsets = state.offsets.of(group_id)
-    records = [tombstone(group_id, topic, partition) for topic, partition in islice(offsets, SLICE)]
+    records = [tombstone(group_id, topic, partition) for topic, partition in islice(offsets, CHUNK)]
     if len(records) < len(offsets):
         return records, True
     return [*records, *group.tombstones()], False

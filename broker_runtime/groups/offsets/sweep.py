@@ -1,7 +1,7 @@
 """Scans of all offsets of a partition, for expired offsets and for offsets of deleted topics. Pure.
 
 A partition may have hundreds of thousands of offsets. A sweep therefore consists of many decisions, each about a
-bounded slice; commits, joins and leaves are decided between them.
+bounded chunk; commits, joins and leaves are decided between them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from itertools import islice
 from uuid import UUID
 
 from broker_runtime.groups.group import OffsetRetention
-from broker_runtime.groups.offsets.delete import SLICE, tombstone
+from broker_runtime.groups.offsets.delete import CHUNK, tombstone
 from broker_runtime.groups.records import GroupRecord, OffsetCommitValue
 from broker_runtime.groups.state import GroupsState
 
@@ -31,22 +31,22 @@ class Sweep:
     def __init__(self, steps: "Callable[[GroupsState, Sweep], Iterator[_Step]]") -> None:
         self._begin = steps
         self._steps: Iterator[_Step] | None = None
-        self.slice = 0
+        self.chunk = 0
         self.decided: set[tuple[str, int]] = set()
-        """Offsets of the current group that have a tombstone in this slice."""
+        """Offsets of the current group that have a tombstone in this chunk."""
 
     def begin_anew(self) -> None:
-        """Start over with the current state, because the log has refused a slice."""
+        """Start over with the current state, because the log has refused a chunk."""
         self._steps = None
 
     def decide(self, state: GroupsState) -> tuple[Sequence[GroupRecord], bool]:
-        """Return the tombstones of the next slice, and whether there is more to check."""
+        """Return the tombstones of the next chunk, and whether there is more to check."""
         if self._steps is None:
             self._steps = self._begin(state, self)
-        self.slice += 1
+        self.chunk += 1
         self.decided.clear()
-        steps = list(islice(self._steps, SLICE))
-        return [record for step in steps for record in step], len(steps) == SLICE
+        steps = list(islice(self._steps, CHUNK))
+        return [record for step in steps for record in step], len(steps) == CHUNK
 
 
 def expired(retention_ms: int, now_ms: int) -> Sweep:
@@ -87,8 +87,8 @@ def _offsets(state: GroupsState, sweep: Sweep, group_id: str, judge_of: _JudgeOf
     sweep.decided.clear()
     judged, goes = -1, None
     for at in list(state.offsets.of(group_id)):
-        if judged != sweep.slice:
-            judged, goes = sweep.slice, judge_of(group_id)
+        if judged != sweep.chunk:
+            judged, goes = sweep.chunk, judge_of(group_id)
         if goes is None:
             return
         topic, partition = at
@@ -103,7 +103,7 @@ def _offsets(state: GroupsState, sweep: Sweep, group_id: str, judge_of: _JudgeOf
 def _end(state: GroupsState, sweep: Sweep, group_id: str) -> _Step:
     """Return the tombstones of the group itself, if it has no members and no offsets.
 
-    Offsets that are deleted in this slice do not count.
+    Offsets that are deleted in this chunk do not count.
     """
     group = state.groups.get(group_id)
     if group is None or not group.is_empty or not sweep.decided.issuperset(state.offsets.of(group_id)):

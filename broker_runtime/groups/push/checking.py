@@ -26,7 +26,7 @@ from broker_runtime.groups.state import GroupsState
 log = logging.getLogger(__name__)
 
 _CHECK = "check"
-_SLICE = 250
+_CHUNK = 250
 """Partitions of one decision, which takes a millisecond."""
 
 
@@ -37,7 +37,7 @@ def check_committed(
     is_wanted: Callable[[GroupsState], bool],
     then: GroupTimer,
 ) -> None:
-    """Correct the offsets of all planned partitions in slices, then decide `then`.
+    """Correct the offsets of all planned partitions in chunks, then decide `then`.
 
     Stops when `is_wanted` returns False.
     """
@@ -63,23 +63,23 @@ class _Check:
         self._corrected = 0
 
     def begin(self) -> None:
-        self._next(self._take_slice)
+        self._next(self._take_chunk)
 
     def _next(self, action: GroupTimer) -> None:
         # Each action has its own key. One that the log refuses is tried again and does not delay others.
         self._environment.timers.continue_with((self._group.group_id, _CHECK, object()), action)
 
-    def _take_slice(self, state: GroupsState) -> Decided:
+    def _take_chunk(self, state: GroupsState) -> Decided:
         if not self._is_wanted(state):
             return NOTHING
-        some = list(islice(self._rest, _SLICE))
+        some = list(islice(self._rest, _CHUNK))
         if not some:
             return self._one_less(state)
         known, others = self._environment.ends.known_ends(self._questions(state, some))
         if others:
             self._pending += 1
             self._environment.ends.ask_ends(others, lambda told: partial(self._correct, told, self._one_less))
-        self._next(partial(self._correct, known, self._take_slice))
+        self._next(partial(self._correct, known, self._take_chunk))
         return NOTHING
 
     def _questions(self, state: GroupsState, some: Iterable[tuple[Partition, UUID]]) -> dict[Partition, int]:

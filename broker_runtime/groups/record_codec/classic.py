@@ -5,7 +5,7 @@ Versions of the value: 0 to 4 are read, 3 is written, as by Apache Kafka 4.3.
 
 from broker_runtime.groups.record_codec.texts import INT16, INT32, INT64, blob, nullable, plain
 from broker_runtime.groups.records import ClassicMember, GroupMetadataValue
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 
 _VERSION_WRITTEN = 3
 _FIRST_FLEXIBLE = 4

@@ -27,7 +27,7 @@ from broker_runtime.groups.records import (
 )
 from broker_runtime.slicing.steps import Steps, listed
 from broker_runtime.storage.records.batching import KeyValue
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 
 _PARTITION_METADATA = 4
 

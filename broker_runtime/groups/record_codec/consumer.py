@@ -32,7 +32,7 @@ from broker_runtime.groups.records import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 
 _EPOCHS_AND_STATE = Struct(">iib")
 _TWO_LONGS = Struct(">qq")

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from broker_runtime.groups.record_codec.texts import INT16, INT32, NO_TAGS, plain, raw
 from broker_runtime.groups.records import OffsetCommitKey, OffsetCommitValue
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 from kafka_bytes.varints import write_uvarint
 
 TYPE = 1

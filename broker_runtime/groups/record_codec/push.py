@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from broker_runtime.groups.record_codec.texts import INT8, INT32, NO_TAGS, compact
 from broker_runtime.groups.records import PushMemberValue
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 
 MEMBER_TYPE = 30_001
 """Apache Kafka numbers its types from 0 up, and ignores types that it does not know."""

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from broker_runtime.clock import Clock
 from broker_runtime.config.keys.broker import BrokerConfig
-from broker_runtime.coordination.deciding_turns import DecidingTurns
+from broker_runtime.coordination.deciding_slices import DecidingSlices
 from broker_runtime.coordination.seam import Decision
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.groups.answers import Outbox
@@ -41,7 +41,7 @@ class ShardDependencies:
     """Limits how many logs are read at the same time."""
     tally: Tally
     callers: Callers
-    turns: DecidingTurns
+    slices: DecidingSlices
     ends: EpochEnds
     members_room: MembersRoom
 
@@ -89,11 +89,11 @@ class ShardEnvironment:
         return self
 
     def send(self, connection: int, call: Call) -> None:
-        """Put the call into the outbox: it is sent once earlier decisions are durable. See `push.state.calls.Calls`."""
+        """Put the call into the outbox: it is sent once earlier decisions are durable."""
         self.outbox.then(partial(self._surroundings.callers.send, connection, call))
 
     def is_behind(self, connection: int) -> bool:
-        """See `push.state.calls.Calls`. Calls that earlier decisions have sent have left the outbox by then."""
+        """Whether the coordinator, and not the consumer, is late. Calls of earlier decisions have left the outbox."""
         return self._surroundings.callers.is_behind(connection)
 
     @property

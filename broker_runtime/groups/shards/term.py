@@ -65,7 +65,7 @@ class Term:
             self.shard.environment.timers,
             empty_state(),
             config.sluicegate_group_coordinator_queue_max,
-            surroundings.turns,
+            surroundings.slices,
         )
         self._stuck = False
         """Replicas took too long for the last decision: until the next decision, requests wait no longer than that
@@ -118,7 +118,10 @@ class Term:
             raise client_error(error) from error
 
     def enqueue(self, decide: GroupDecision[T]) -> asyncio.Future[T]:
-        """Like `submit`, for a caller without a task of its own. It translates KafkaErrors with `client_error`."""
+        """Return a future of the answer, for a caller without a task of its own.
+
+        The caller translates its KafkaErrors with `client_error`.
+        """
 
         def decide_in_time(state: GroupsState) -> Deciding[GroupRecord, T]:
             self._stuck = False
@@ -134,9 +137,9 @@ class Term:
         return answer
 
     def post(self, decide: GroupDecision[None]) -> None:
-        """Queue a decision without an answer, see `CoordinatorRuntime.post`.
+        """Queue a decision that has no answer.
 
-        There is no time limit. Raises KafkaError.
+        Neither a time limit nor the queue's limit applies. Raises KafkaError.
         """
         environment = self.shard.environment
         self._runtime.post(lambda state: decide(state, environment))
@@ -146,12 +149,12 @@ class Term:
         return _too_late()
 
     def at_once(self, look: GroupLook[T]) -> T | None:
-        """See `CoordinatorRuntime.at_once`."""
+        """Return the result of `look` if the whole state is durable and nothing is queued, otherwise None."""
         environment = self.shard.environment
         return self._runtime.at_once(lambda state: look(state, environment))
 
     async def submit_later(self, decide: GroupDecision[DeferredAnswer[T]]) -> T:
-        """Like `submit`, for an answer that may wait for other members without a time limit.
+        """Decide a request, and return its answer, which may wait for other members without a time limit.
 
         If the caller is cancelled meanwhile, because its client has disconnected, the answer is marked as abandoned.
         """
@@ -177,7 +180,7 @@ class Term:
                 each.abandoned = True
             raise
         if isinstance(result, KafkaError):
-            # A new error and not the stored one: see `detached`.
+            # A new error, because the stored one would keep the frames of its traceback alive.
             raise KafkaError(result.code, result.message or "")
         return result
 

@@ -1,4 +1,4 @@
-"""Accept the connections of one listening socket, a few per turn, and pass each to `Admission`. Shell.
+"""Accept the connections of one listening socket, a few per time slice, and pass each to `Admission`. Shell.
 
 While it is paused (the broker is fenced) it accepts and closes at once. Not accepting would leave clients waiting in
 the backlog for a broker that may never serve again. Closing the listening socket would free the port, and for example
@@ -42,7 +42,7 @@ class Acceptor:
         self._loop = runtime.loop
         self._now = runtime.now
         self._accepts_per_wakeup = runtime.limits.accepts_per_wakeup
-        self._turn_s = runtime.limits.turn_s
+        self._slice_s = runtime.limits.turn_s
         self._accepting = False
         self._started = False
         self._stopped = False
@@ -155,7 +155,9 @@ class Acceptor:
             # it.
             return
         accept, waiting, take = self._listening.accept, self._waiting, self._admission.take
-        stop_s = self._now() + self._turn_s
+        shared = self._runtime.shared
+        begin_s, newcomers_s = self._now(), shared.newcomers_s
+        stop_s = begin_s + self._slice_s
         for _ in range(self._accepts_per_wakeup):
             if waiting.is_next:
                 accepted, peer, _ = waiting.take()
@@ -179,7 +181,10 @@ class Acceptor:
                 # Serving what the new clients had already sent used up the time.
                 break
         self._fit_backlog()
-        if self._accepting and (waiting.delays or self._runtime.established_busy(self._now())):
+        now_s = self._now()
+        # It includes what new connections have recorded for themselves during this time slice.
+        shared.newcomers_s = newcomers_s + now_s - begin_s
+        if self._accepting and (waiting.delays or self._runtime.established_busy(now_s)):
             self._pause_for(self._runtime.limits.accept_yield_s)
         elif waiting.is_next:
             self._loop.call_soon(self._on_ready)

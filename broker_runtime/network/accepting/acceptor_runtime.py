@@ -1,8 +1,8 @@
 """State that the acceptors of one server share. Shell."""
 
 from broker_runtime.network.connection.shared import Shared
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
+from connection_limits.quotas import ConnectionQuotas
 
 _BUSY_S = 0.1
 """A client that sent something within this time counts as busy."""

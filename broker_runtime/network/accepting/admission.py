@@ -14,10 +14,10 @@ from broker_runtime.network.accepting.acceptor_runtime import AcceptorRuntime
 from broker_runtime.network.accepting.admission_reports import AdmissionReports
 from broker_runtime.network.accepting.awaited_headers import AwaitedHeaders
 from broker_runtime.network.accepting.waiting_clients import WaitingClient, WaitingClients
-from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
 from broker_runtime.network.sockets.listening import is_abandoned
 from broker_runtime.network.sockets.proxy_header import HeaderOutcome, PassedOn
 from broker_runtime.network.sockets.refused_sockets import RefusedSockets
+from connection_limits.accept_decision import AcceptDecision, AcceptOutcome
 
 
 class ConnectionFactory(Protocol):

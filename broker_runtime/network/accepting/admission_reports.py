@@ -6,10 +6,10 @@ from collections import Counter
 from broker_runtime.network.accepting.acceptor_runtime import AcceptorRuntime
 from broker_runtime.network.accepting.waiting_clients import WaitingClient
 from broker_runtime.network.connection.connection_notices import ABANDONED, ConnectionNotice, NoticeKind
-from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
-from broker_runtime.network.quotas.limit_met import limit_met, rate_in_force
 from broker_runtime.network.sockets.listening import is_abandoned
 from broker_runtime.network.sockets.proxy_header import MEANING_OF_REFUSAL, HeaderOutcome
+from connection_limits.accept_decision import AcceptDecision, AcceptOutcome
+from connection_limits.limit_met import limit_met, rate_in_force
 
 _log = logging.getLogger(__name__)
 

@@ -2,12 +2,12 @@
 
 Idea: `machine` decides and has no socket; `channel` has the socket and decides nothing. The channel reports each event
 and gets a `commands.Command` back, which it executes. What the machine needs for its decisions are objects without a
-socket, too: `incoming` (bytes that are no request yet, their memory and their time-out), `owed_replies` (replies from
+socket, too: `received/` (bytes that are no request yet, their memory and their time-out), `owed_replies` (replies from
 the first pending one on), `connection_states` (the table of states and events).
 
 `connection` is what handlers and owners see of one connection. `time_slices`, `shared.ThrottleEnds` and `output` are
-for the channel: the queue for the next time slice, timers, and writing replies and files. `client_machine` and
-`client_connection` are the same for outgoing connections.
+for the channel: the queue for the next time slice, timers, and writing replies and files. `outgoing/` has the machine
+and the shell of connections to other brokers.
 
 Tests: tests/unit/broker_runtime/network/connection: test_machine.py drives the machine without a socket, and
 test_channel.py drives both over transports in memory.

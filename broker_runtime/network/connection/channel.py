@@ -66,6 +66,9 @@ class Channel:
             count = self.transport.receive_into(space)
         except BlockingIOError:
             self.interest.update()
+            if now_s <= connection.established_from_s:
+                # A part of a TLS handshake, for example.
+                shared.newcomers_s += shared.now() - now_s
             return
         except OSError as error:
             self._stream_failed(error)
@@ -75,6 +78,8 @@ class Channel:
             if now_s > connection.established_from_s:
                 shared.established_used_s = now_s
         self._follow(machine.received(count, now_s), now_s)
+        if now_s <= connection.established_from_s:
+            shared.newcomers_s += shared.now() - now_s
 
     def on_writable(self) -> None:
         """Send the rest of the outgoing bytes, or receive if the transport had to write before it could."""
@@ -96,24 +101,24 @@ class Channel:
         now_s = self.shared.now()
         self._follow(self.machine.go_on(now_s), now_s)
 
-    def ask_turn(self) -> None:
+    def ask_for_slice(self) -> None:
         """Implement `connection.OpenChannel`."""
         if not self._in_queue:
             self._in_queue = True
-            self.shared.turns.add(self)
+            self.shared.slices.add(self)
 
-    def take_turn(self) -> None:
+    def run_slice(self) -> None:
         """Implement `time_slices.QueuedConnection`."""
         self._in_queue = False
         now_s = self.shared.now()
-        command = self.machine.turn(now_s)
+        command = self.machine.begin_slice(now_s)
         if command is _HANDLE:
             self.connection.last_used_s = now_s
         self._follow(command, now_s)
 
     def _wake(self) -> None:
         self.shared.throttle_ends.forget(self.connection.id)
-        self.ask_turn()
+        self.ask_for_slice()
 
     def _reply_came(self, reply: Reply | None) -> None:
         del reply
@@ -172,7 +177,7 @@ class Channel:
     def _resume_reading(self) -> None:
         self.interest.resume_reading()
         if self.transport.holds_bytes:
-            self.ask_turn()
+            self.ask_for_slice()
 
     def _wait(self, command: Command, now_s: float) -> None:
         """Execute a command after which the connection waits for an event, or ends."""
@@ -182,8 +187,8 @@ class Channel:
             assert owed is not None
             owed.first.on_complete(self._reply_came)
             self._follow(machine.go_on(now_s), now_s)
-        elif command is Command.TAKE_TURN:
-            self.ask_turn()
+        elif command is Command.QUEUE:
+            self.ask_for_slice()
         elif command is Command.WAKE:
             shared.throttle_ends.set(connection.id, max(machine.throttled_until_s - now_s, 0.0), self._wake)
         elif command is Command.COLLECT:

@@ -25,8 +25,8 @@ class Command(IntEnum):
     """Do not receive bytes until the next READ or RECEIVE."""
     WAIT = 5
     """Do nothing: an event will come."""
-    TAKE_TURN = 6
-    """Call `turn` in the connection's next time slice."""
+    QUEUE = 6
+    """Queue the connection for a time slice, and call `begin_slice` in it."""
     WAKE = 7
     """Ask for a time slice at `throttled_until_s`."""
     COLLECT = 8

@@ -16,7 +16,7 @@ from broker_runtime.security.principal import ANONYMOUS
 from broker_runtime.wire.handler import FrameHandler
 
 _CLOSED = ConnectionState.CLOSED
-_WAITS_FOR_TURN = (ConnectionState.QUEUED, ConnectionState.THROTTLED, ConnectionState.SHORT_OF_MEMORY)
+_WAITS_FOR_SLICE = (ConnectionState.QUEUED, ConnectionState.THROTTLED, ConnectionState.SHORT_OF_MEMORY)
 
 HANDSHAKE_REFUSED, HANDSHAKE_CUT_OFF = "tls-handshake-refused", "tls-handshake-cut-off"
 """Kinds of refusals: one side refused the other, or the connection ended within the handshake."""
@@ -32,13 +32,13 @@ class Origin(NamedTuple):
 
 
 class OpenChannel(Protocol):
-    """What a Connection calls on its channel; it has none after its end."""
+    """The part of a channel that a Connection needs. A Connection has no channel after its end."""
 
     @property
     def transport(self) -> Transport: ...
 
-    def ask_turn(self) -> None:
-        """Request a turn for the work that had to wait."""
+    def ask_for_slice(self) -> None:
+        """Request a time slice for the work that had to wait."""
         ...
 
     def go_on(self) -> None:
@@ -96,7 +96,7 @@ class Connection:
         """Implement `wire.handler.ServedConnection`: False while the client's own request makes it wait."""
         state = self._machine.state
         if state is not ConnectionState.READING:
-            return state in _WAITS_FOR_TURN
+            return state in _WAITS_FOR_SLICE
         return self._channel is not None and self._channel.transport.holds_unread
 
     def keep_frame(self, frame: memoryview) -> memoryview:
@@ -127,10 +127,10 @@ class Connection:
         channel.go_on()
         return machine.state is not _CLOSED
 
-    def ask_turn(self) -> None:
-        """Continue in its turn with a request that had to wait for memory."""
+    def ask_for_slice(self) -> None:
+        """Continue in its time slice with a request that had to wait for memory."""
         if self._channel is not None:
-            self._channel.ask_turn()
+            self._channel.ask_for_slice()
 
     @property
     def closed(self) -> ClosedObservers:

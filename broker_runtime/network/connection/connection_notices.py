@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from broker_runtime.network.connection.connection_states import ConnectionEvent
-from broker_runtime.network.settings import LimitReference
+from connection_limits.settings import LimitReference
 
 
 class NoticeKind(StrEnum):

@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class ConnectionState(IntEnum):
@@ -31,7 +32,7 @@ class ConnectionEvent(IntEnum):
     BYTES = 0
     NO_MEMORY = 1
     MEMORY = 2
-    TURN = 3
+    SLICE = 3
     SERVED = 4
     DEFERRED = 5
     REPLY_WITH_MORE = 6
@@ -62,7 +63,7 @@ def _table() -> Iterator[tuple[ConnectionState, ConnectionEvent, ConnectionState
     yield reading, ConnectionEvent.END_OF_STREAM, closed
     yield reading, ConnectionEvent.OVERDUE, closed
     yield short, ConnectionEvent.MEMORY, reading
-    yield queued, ConnectionEvent.TURN, serving
+    yield queued, ConnectionEvent.SLICE, serving
     yield serving, ConnectionEvent.SERVED, sending
     yield serving, ConnectionEvent.DEFERRED, awaiting
     yield awaiting, ConnectionEvent.BYTES, serving
@@ -110,7 +111,10 @@ TABLE: Mapping[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
 AFTER: tuple[tuple[ConnectionState | None, ...], ...] = tuple(
     tuple(TABLE.get((state, event)) for state in ConnectionState) for event in ConnectionEvent
 )
-"""The same table, by event and then by state, for fast access; None if the event is not allowed in the state."""
+"""The state after each event, by event and then by state, for fast access.
+
+None if the event is not allowed in the state.
+"""
 
 
 def after(state: ConnectionState, event: ConnectionEvent) -> ConnectionState:
@@ -132,7 +136,7 @@ def name_of(state: ConnectionState) -> str:
 MEANING_OF_STATE: Mapping[ConnectionState, str] = {
     ConnectionState.READING: "no response is pending; a request may have arrived in part",
     ConnectionState.SERVING: "the broker handles requests, within one call",
-    ConnectionState.QUEUED: "complete requests have arrived and wait for the connection's next turn",
+    ConnectionState.QUEUED: "complete requests have arrived and wait for the connection's next time slice",
     ConnectionState.AWAITING: "replies will follow later: to a fetch that waits for records, or to produce requests",
     ConnectionState.SENDING: "replies are being sent; the socket may not accept more at the moment",
     ConnectionState.SHORT_OF_MEMORY: "a request needs more memory than queued.max.request.bytes has free",
@@ -141,12 +145,54 @@ MEANING_OF_STATE: Mapping[ConnectionState, str] = {
     ConnectionState.CLOSED: "the socket is closed, and the parts of the broker that waited for the end are notified",
 }
 
+
+class ConnectionData(NamedTuple):
+    """Data of a `ConnectionMachine` beside its state: the states in which it may exist, and its meaning."""
+
+    states: frozenset[ConnectionState]
+    meaning: str
+
+
+_EXCEPT_CLOSED = frozenset(ConnectionState) - {ConnectionState.CLOSED}
+DATA: Mapping[str, ConnectionData] = {
+    "request": ConnectionData(
+        frozenset({ConnectionState.SERVING, ConnectionState.ENDING}), "a handler has the request and has not returned"
+    ),
+    "owed": ConnectionData(
+        frozenset({ConnectionState.SERVING, ConnectionState.AWAITING, ConnectionState.ENDING}),
+        "the reply to a request is pending; replies behind it wait for it",
+    ),
+    "outgoing": ConnectionData(
+        frozenset({ConnectionState.SERVING, ConnectionState.AWAITING, ConnectionState.SENDING, ConnectionState.ENDING}),
+        "replies or other frames are not sent yet",
+    ),
+    "blocked": ConnectionData(
+        frozenset({ConnectionState.AWAITING, ConnectionState.SENDING, ConnectionState.ENDING}),
+        "the socket accepts no more bytes at the moment; only while `outgoing` exists",
+    ),
+    "complete request": ConnectionData(
+        _EXCEPT_CLOSED - {ConnectionState.READING, ConnectionState.SHORT_OF_MEMORY},
+        "a whole request has arrived and is not handled yet",
+    ),
+    "throttle": ConnectionData(
+        _EXCEPT_CLOSED - {ConnectionState.SHORT_OF_MEMORY},
+        "the client exceeds a quota until `throttled_until_s`: nothing is read in Throttled and Awaiting",
+    ),
+    "is_heavy": ConnectionData(
+        frozenset(ConnectionState), "the last request blocked the event loop for long; takes effect in Reading"
+    ),
+    "problem": ConnectionData(
+        frozenset(ConnectionState), "why the connection will be refused, once `outgoing` is sent"
+    ),
+}
+"""Everything that a connection has beside its state. In other states the data does not exist."""
+
 MEANING_OF_EVENT: Mapping[ConnectionEvent, str] = {
     ConnectionEvent.BYTES: "bytes have arrived",
     ConnectionEvent.NO_MEMORY: "memory for the rest of a request is missing",
     ConnectionEvent.MEMORY: "memory is free again",
-    ConnectionEvent.TURN: "the connection's turn begins",
-    ConnectionEvent.SERVED: "the requests of this turn are answered",
+    ConnectionEvent.SLICE: "the connection's time slice begins",
+    ConnectionEvent.SERVED: "the requests of this time slice are answered",
     ConnectionEvent.DEFERRED: "the reply to a request will follow later",
     ConnectionEvent.REPLY_WITH_MORE: "a pending reply is ready, and another one is pending",
     ConnectionEvent.REPLY: "the last pending reply is ready",

@@ -10,7 +10,7 @@ from broker_runtime.security.authentication_counts import AuthenticationCounts
 from broker_runtime.security.principal import Principal
 
 _OVERDUE, _TOO_MANY = "tls-handshake-overdue", "tls-too-many-handshakes"
-_CLOSES_PER_TURN = 100
+_CLOSES_PER_SLICE = 100
 
 
 class Handshakes:
@@ -28,7 +28,7 @@ class Handshakes:
         self._at_once_max = at_once_max
         self._counts = counts
         self._open: dict[int, tuple[Connection, float]] = {}
-        """By id of the connection, with its deadline, in the order of the deadlines."""
+        """Connections in a handshake, by id, each with its deadline, in the order of the deadlines."""
 
         self._begun: dict[str, dict[int, Connection]] = {}
         """Connections whose clients have sent something, by listener, the oldest first."""
@@ -73,7 +73,7 @@ class Handshakes:
 
     def end_overdue(self, now_s: float) -> None:
         """Close connections whose deadline has passed, a bounded number at a time."""
-        for _ in range(min(len(self._open), _CLOSES_PER_TURN)):
+        for _ in range(min(len(self._open), _CLOSES_PER_SLICE)):
             connection, deadline_s = next(iter(self._open.values()))
             if deadline_s > now_s:
                 break

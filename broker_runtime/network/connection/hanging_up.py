@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from broker_runtime.network.connection.connection import Connection
-from broker_runtime.slicing.turn_lengths import TurnLengths
+from broker_runtime.slicing.slice_lengths import SliceLengths
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import PendingReply
 
-TURN_S = 0.001
+SLICE_S = 0.001
 
 
 class Served(Protocol):
-    """What HangingUp calls on `Shared`."""
+    """The part of `Shared` that HangingUp needs."""
 
     @property
     def now(self) -> Callable[[], float]: ...
@@ -22,7 +22,7 @@ class Served(Protocol):
 
 
 class Loop(Protocol):
-    """What HangingUp calls on the event loop."""
+    """The part of the event loop that HangingUp needs."""
 
     def call_soon(self, callback: Callable[[], None]) -> object: ...
 
@@ -36,7 +36,7 @@ class HangingUp:
     def __init__(self, shared: Served) -> None:
         self._shared = shared
         self._left: list[Connection] = []
-        self.lengths = TurnLengths("hanging up")
+        self.lengths = SliceLengths("hanging up")
 
     def begin(self, connections: Iterable[Connection]) -> None:
         is_new = not self._left
@@ -44,18 +44,18 @@ class HangingUp:
             connection.handler = _end
             self._left.append(connection)
         if self._left and is_new:
-            self._shared.loop.call_soon(self._turn)
+            self._shared.loop.call_soon(self._slice)
 
-    def _turn(self) -> None:
+    def _slice(self) -> None:
         now, left = self._shared.now, self._left
         begin_s = now_s = now()
-        while left and now_s < begin_s + TURN_S:
+        while left and now_s < begin_s + SLICE_S:
             # The connection may have ended already; closing it again has no effect.
             left.pop().close()
             now_s = now()
         self.lengths.note(now_s - begin_s, now_s)
         if left:
-            self._shared.loop.call_soon(self._turn)
+            self._shared.loop.call_soon(self._slice)
 
 
 def _end(frame: memoryview, connection: ServedConnection) -> PendingReply:

@@ -1,12 +1,12 @@
 """One connection without its socket: bytes in, commands out. Pure; times are given.
 
-The machine decides everything that happens to a connection: which requests are handled in which turn, when the client
-is read from, when it is throttled, and in which order replies leave. Its shell (`Channel`) has the socket and the
-handler. It reports events, and each returns the next `Command`:
+The machine decides everything that happens to a connection: which requests are handled in which time slice, when the
+client is read from, when it is throttled, and in which order replies leave. The shell (`Channel`) has the socket and
+the handler. It reports events, and each returns the next `Command`:
 
 - A request arrives alone, as most do: `space`, `received` -> HANDLE, `answered` -> SEND, `sent` -> READ.
-- Many arrive: HANDLE follows HANDLE until the turn's requests or its time (`Turn`) are used up, then SEND. The rest is
-  kept in `incoming`, and TAKE_TURN leads to `turn`.
+- Many arrive: HANDLE follows HANDLE until the requests or the time of the `TimeSlice` are used up, then SEND. The rest
+  is kept in `incoming`. After QUEUE, the shell calls `begin_slice`.
 - A reply comes later: it begins `OwedReplies`. AWAIT leads to `collect`. Until then, only requests that it admits
   are handled, and their replies follow it.
 - The socket takes only a part: `blocked` is True until it has taken all of `outgoing`. Nothing is read meanwhile.
@@ -22,12 +22,12 @@ from math import inf
 from broker_runtime.errors import ProtocolError, detached
 from broker_runtime.network.connection.commands import Command
 from broker_runtime.network.connection.connection_states import AFTER, ConnectionEvent, ConnectionState, after, unknown
-from broker_runtime.network.connection.frames import SIZE_BYTES, read_size
-from broker_runtime.network.connection.incoming import Incoming, SharedBuffers, Turn
 from broker_runtime.network.connection.owed_replies import OwedReplies
+from broker_runtime.network.connection.received.frames import SIZE_BYTES, read_size
+from broker_runtime.network.connection.received.incoming import Incoming, SharedBuffers, TimeSlice
 from broker_runtime.wire.reply import Chunk, PendingReply, Reply
 
-_OUTPUT_TURN_BYTES = 256 * 1024
+_OUTPUT_SLICE_BYTES = 256 * 1024
 """Replies are sent when they add up to this many bytes, so that many small requests cannot pile up huge replies."""
 _NO_REQUEST = memoryview(b"")
 _TRUNCATED = ProtocolError("frame-truncated", "the client disconnected in the middle of a request")
@@ -44,7 +44,7 @@ class ConnectionMachine:
 
     __slots__ = (
         "_pushed_bytes",
-        "_turn",
+        "_slice",
         "blocked",
         "incoming",
         "is_heavy",
@@ -60,7 +60,7 @@ class ConnectionMachine:
         self.state = _READING
         self.incoming = Incoming(holder, address, buffers)
         self.request = _NO_REQUEST
-        """The request to handle; empty outside of a turn."""
+        """The request to handle; empty outside of a time slice."""
         self.outgoing: list[Chunk] | None = None
         """Chunks that the socket has still to take: whole replies in order, and unsolicited frames between them.
 
@@ -71,10 +71,10 @@ class ConnectionMachine:
         self.problem: ProtocolError | None = None
         """Why the connection is refused."""
         self.is_heavy = False
-        """The last request held the event loop for long: the connection reads again only in its next turn."""
+        """The last request held the event loop for long: the connection reads again only in its next time slice."""
         self.throttled_until_s = -inf
-        self._turn: Turn | None = None
-        """The turn under way; None if it has one request at most."""
+        self._slice: TimeSlice | None = None
+        """The time slice under way; None if it has one request at most."""
         self.owed: OwedReplies | None = None
         """The awaited reply and those behind it; None if no reply is pending."""
         self._pushed_bytes = 0
@@ -131,46 +131,46 @@ class ConnectionMachine:
                     # The usual case: exactly one whole request has arrived.
                     self.request = data[SIZE_BYTES:]
                     return _HANDLE
-            return self._begin_turn(data, now_s)
+            return self._handle_requests(data, now_s)
         known = incoming.with_frame(frame, count, now_s)
-        return self._end_turn(now_s) if known is None else self._begin_turn(known, now_s)
+        return self._end_slice(now_s) if known is None else self._handle_requests(known, now_s)
 
-    def _begin_turn(self, data: memoryview, now_s: float) -> Command:
+    def _handle_requests(self, data: memoryview, now_s: float) -> Command:
         try:
-            self._turn = self.incoming.requests_in(data, now_s)
+            self._slice = self.incoming.requests_in(data, now_s)
         except ProtocolError as error:
             return self.refused(error, now_s)
         return self._next(now_s)
 
     def _next(self, now_s: float) -> Command:
-        """Handle the next request of the turn, or end the turn."""
-        turn, owed = self._turn, self.owed
-        request = None if turn is None else turn.next(now_s)
+        """Handle the next request of the time slice, or end the time slice."""
+        time_slice, owed = self._slice, self.owed
+        request = None if time_slice is None else time_slice.next(now_s)
         if request is None or (owed is not None and not owed.admits(request)):
-            return self._end_turn(now_s)
+            return self._end_slice(now_s)
         self.request = request
         return _HANDLE
 
     def answered(self, reply: Reply | PendingReply, now_s: float) -> Command:
         """Take the reply to `request`."""
-        outgoing, turn = self.outgoing, self._turn
-        if turn is not None:
-            turn.handled += 1
+        outgoing, time_slice = self.outgoing, self._slice
+        if time_slice is not None:
+            time_slice.handled += 1
         if isinstance(reply, PendingReply) or self.owed is not None or outgoing is None:
             return self._not_sent_yet(reply, now_s)
         outgoing += reply
-        if turn is None:
-            return self._end_turn(now_s)
-        unsent = turn.unsent
+        if time_slice is None:
+            return self._end_slice(now_s)
+        unsent = time_slice.unsent
         for chunk in reply:
             unsent += len(chunk)
-        turn.unsent = unsent
-        if unsent >= _OUTPUT_TURN_BYTES:
+        time_slice.unsent = unsent
+        if unsent >= _OUTPUT_SLICE_BYTES:
             return _SEND
-        # As `Turn.next`, without a call: clients that pipeline come here with each request.
-        requests, handled = turn.requests, turn.handled
-        if handled == len(requests) or now_s >= turn.stop_s:
-            return self._end_turn(now_s)
+        # As `TimeSlice.next`, without a call: clients that pipeline come here with each request.
+        requests, handled = time_slice.requests, time_slice.handled
+        if handled == len(requests) or now_s >= time_slice.stop_s:
+            return self._end_slice(now_s)
         self.request = requests[handled]
         return _HANDLE
 
@@ -189,38 +189,38 @@ class ConnectionMachine:
             if existing is None:
                 return Command.CLOSE
             self.outgoing += existing
-            if self._turn is not None:
-                self._turn.unsent += sum(map(len, existing))
+            if self._slice is not None:
+                self._slice.unsent += sum(map(len, existing))
         return self._next(now_s)
 
     def refused(self, error: ProtocolError, now_s: float) -> Command:
         """Refuse the connection, after the replies to the requests before `request`, which is bad."""
         if self.owed is not None:
             self.owed.refuse(error)
-            if self._turn is not None:
-                self._turn.handled += 1
-            return self._end_turn(now_s)
+            if self._slice is not None:
+                self._slice.handled += 1
+            return self._end_slice(now_s)
         self.problem = detached(error)
         return _SEND if self.outgoing else Command.REFUSE
 
     def throttle(self, until_s: float) -> None:
-        """Note that a handler throttles its client: no further request is handled, not even in this turn."""
+        """Note that a handler throttles its client: no further request is handled, not even in this time slice."""
         self.throttled_until_s = max(until_s, self.throttled_until_s)
-        if self._turn is not None:
-            self._turn.stop_s = -inf
+        if self._slice is not None:
+            self._slice.stop_s = -inf
 
-    def _end_turn(self, now_s: float) -> Command:
-        """Keep what the turn has not handled, and go on with the replies to the rest."""
+    def _end_slice(self, now_s: float) -> Command:
+        """Keep the requests that the time slice has not handled, and continue with the replies to the others."""
         owed, state = self.owed, self.state
         ended = _AFTER_SERVED[state] if owed is None else _AFTER_DEFERRED[state]
         if ended is None:
             raise unknown(state, ConnectionEvent.SERVED)
         self.state = ended
         self.request = _NO_REQUEST
-        incoming, turn = self.incoming, self._turn
-        if turn is not None:
-            self._turn = None
-            incoming.keep_rest(turn, now_s)
+        incoming, time_slice = self.incoming, self._slice
+        if time_slice is not None:
+            self._slice = None
+            incoming.keep_rest(time_slice, now_s)
         if owed is None:
             if incoming.is_held:
                 incoming.release()
@@ -235,15 +235,15 @@ class ConnectionMachine:
         """Note what the socket took: `outgoing` has only the rest."""
         if self.problem is not None:
             return Command.REFUSE
-        incoming, turn = self.incoming, self._turn
+        incoming, time_slice = self.incoming, self._slice
         if self.outgoing:
             self.blocked = True
             incoming.stop_deadline()
-            return Command.WAIT if turn is None else self._end_turn(now_s)
+            return Command.WAIT if time_slice is None else self._end_slice(now_s)
         self.blocked = False
         self._pushed_bytes = 0
-        if turn is not None:
-            turn.unsent = 0
+        if time_slice is not None:
+            time_slice.unsent = 0
             return self._next(now_s)
         self.outgoing = None
         if self.owed is not None:
@@ -267,17 +267,17 @@ class ConnectionMachine:
     def go_on(self, now_s: float) -> Command:
         """Continue with what the connection has to do next, if anything."""
         if self.request is not _NO_REQUEST:
-            # The end of the turn sends everything.
+            # The end of the time slice sends everything.
             return Command.WAIT
         if self.outgoing:
             return Command.WAIT if self.blocked else _SEND
         state = self.state
         if state is _READING:
-            return Command.TAKE_TURN if self.is_heavy else _READ
+            return Command.QUEUE if self.is_heavy else _READ
         if state is _AWAITING:
             return _READ if self._reads_behind(now_s) else Command.WAIT
         if state is ConnectionState.QUEUED:
-            return Command.TAKE_TURN
+            return Command.QUEUE
         if state is ConnectionState.SENDING or (state is ConnectionState.ENDING and self.owed is None):
             return self.sent(now_s)
         return Command.WAIT
@@ -332,14 +332,14 @@ class ConnectionMachine:
             self.outgoing.append(frame)
         return True
 
-    def turn(self, now_s: float) -> Command:
-        """Continue in the connection's time slice, after a wait for a turn, for memory, or for the throttle's end."""
+    def begin_slice(self, now_s: float) -> Command:
+        """Continue in the connection's next time slice, or after a wait for memory or for the throttle's end."""
         state, incoming = self.state, self.incoming
         frame = incoming.frame
         if state is ConnectionState.QUEUED and frame is not None:
-            self.state = after(state, ConnectionEvent.TURN)
+            self.state = after(state, ConnectionEvent.SLICE)
             self.outgoing = []
-            return self._begin_turn(frame.arrived, now_s)
+            return self._handle_requests(frame.arrived, now_s)
         if state is _READING:
             self.is_heavy = False
             return Command.RECEIVE
@@ -368,7 +368,7 @@ class ConnectionMachine:
         """Apply `event`. If it closes the connection, its `owed` replies are to be cancelled."""
         self.state = after(self.state, event)
         if self.state is _CLOSED:
-            self._turn = None
+            self._slice = None
             self.request = _NO_REQUEST
             self.outgoing = None
             self.incoming.forget()

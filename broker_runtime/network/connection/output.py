@@ -11,7 +11,7 @@ from broker_runtime.wire.reply import Chunk, FileRegion
 
 _SMALL_REGION = 32 * 1024
 _MAX_VECTORS = 512
-_TURN_BYTES = 4 * 1024 * 1024
+_SLICE_BYTES = 4 * 1024 * 1024
 """After this many bytes with file regions among them, other connections are served."""
 
 _Plain = bytes | bytearray | memoryview
@@ -51,7 +51,7 @@ def _send_in_parts(transport: Transport, chunks: list[Chunk]) -> int:
                 total += _send_region(transport, head)
                 if head.length == 0:
                     del chunks[0]
-                if total >= _TURN_BYTES:
+                if total >= _SLICE_BYTES:
                     break
                 continue
             plain = _leading_bytes(chunks)

@@ -7,7 +7,7 @@ from typing import Protocol
 from broker_runtime.clock import Clock
 from broker_runtime.network.connection.connection_notices import ConnectionNotices
 from broker_runtime.network.connection.connection_states import ConnectionEvent
-from broker_runtime.network.connection.incoming import SharedBuffers
+from broker_runtime.network.connection.received.incoming import SharedBuffers
 from broker_runtime.network.connection.time_slices import TimeSlices
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.sockets.poller import Poller
@@ -58,7 +58,7 @@ class ThrottleEnds:
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._timers: dict[int, TimerHandle] = {}
-        """By connection id."""
+        """Timers of the ends of throttling, by connection id."""
 
     def set(self, connection_id: int, delay_s: float, callback: Callable[[], None]) -> None:
         """Call `callback` after `delay_s`, and not at an earlier time that was set before."""
@@ -84,11 +84,12 @@ class Shared:
         "host",
         "limits",
         "loop",
+        "newcomers_s",
         "notices",
         "now",
         "poller",
+        "slices",
         "throttle_ends",
-        "turns",
     )
 
     def __init__(
@@ -102,12 +103,14 @@ class Shared:
         self.handler = handler
         self.host: ConnectionHost
         self.notices = ConnectionNotices()
-        self.turns = TimeSlices(loop, self.now, limits.turn_s, poller.is_behind)
+        self.slices = TimeSlices(loop, self.now, limits.turn_s, poller.is_behind)
         self.buffers = SharedBuffers(limits, self._deal_memory)
         self._dealing = False
         self.throttle_ends = ThrottleEnds(loop)
         self.established_used_s = float("-inf")
         """Time at which an established connection last sent something."""
+        self.newcomers_s = 0.0
+        """Time that the event loop has spent on new connections: accepting them, and reading from them."""
 
     def _deal_memory(self) -> None:
         """Let waiting connections ask again after memory was released: soon, and all at once."""

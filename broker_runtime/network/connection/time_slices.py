@@ -10,18 +10,18 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker_runtime.network.settings import HEAVY_S
-from broker_runtime.slicing.turn_lengths import TurnLengths
+from broker_runtime.slicing.slice_lengths import SliceLengths
 
 
 class QueuedConnection(Protocol):
-    """A connection whose complete requests wait for their turn."""
+    """A connection whose complete requests wait for their time slice."""
 
-    def take_turn(self) -> None:
+    def run_slice(self) -> None:
         """Continue for a bounded time; a connection with more to do calls `TimeSlices.add` again."""
         ...
 
     def was_heavy(self) -> None:
-        """Handle that its turn blocked the event loop for HEAVY_S."""
+        """Handle that its time slice blocked the event loop for HEAVY_S."""
         ...
 
 
@@ -30,30 +30,30 @@ def _nobody() -> bool:
 
 
 class TimeSlices:
-    """`now` returns seconds; a pass ends after the first member that is running when `turn_s` has elapsed.
+    """The queue of connections with waiting requests, served in passes. A pass ends after about `slice_s` seconds.
 
     One request may take much longer than a pass. If other connections wait (`others_wait`), which are served in short
-    turns, the next passes are skipped for as long as the pass was too long. Otherwise a few clients with heavy requests
-    would take nearly all of the time.
+    time slices, the next passes are skipped for as long as the pass was too long. Otherwise a few clients with heavy
+    requests would take nearly all of the time.
     """
 
-    __slots__ = ("_loop", "_now", "_others_wait", "_pause_until_s", "_queue", "_scheduled", "_turn_s", "lengths")
+    __slots__ = ("_loop", "_now", "_others_wait", "_pause_until_s", "_queue", "_scheduled", "_slice_s", "lengths")
 
     def __init__(
         self,
         loop: AbstractEventLoop,
         now: Callable[[], float],
-        turn_s: float,
+        slice_s: float,
         others_wait: Callable[[], bool] = _nobody,
     ) -> None:
         self._loop = loop
         self._now = now
-        self._turn_s = turn_s
+        self._slice_s = slice_s
         self._others_wait = others_wait
         self._pause_until_s = float("-inf")
         self._queue: deque[QueuedConnection] = deque()
         self._scheduled = False
-        self.lengths = TurnLengths("requests that waited")
+        self.lengths = SliceLengths("requests that waited")
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -74,20 +74,20 @@ class TimeSlices:
         if begin_s < self._pause_until_s and self._others_wait():
             self._schedule()
             return
-        stop_s = begin_s + self._turn_s
+        stop_s = begin_s + self._slice_s
         queue = self._queue
         waiting: QueuedConnection | None = None
         try:
             while queue:
                 waiting = queue.popleft()
-                waiting.take_turn()
+                waiting.run_slice()
                 began_s, now_s = now_s, self._now()
                 if now_s - began_s >= HEAVY_S:
                     waiting.was_heavy()
                 if now_s >= stop_s:
                     break
         finally:
-            # Also if a turn has raised.
+            # Also if a time slice has raised.
             if queue:
                 self._schedule()
             self._pause_until_s = now_s + (now_s - stop_s)

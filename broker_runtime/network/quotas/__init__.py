@@ -1,1 +1,1 @@
-"""Limits on connections and on their rate, for the broker, its listeners, its groups and its addresses."""
+"""What the broker shows and logs of its connection limits, and applies beside `connection_limits`, which decides."""

@@ -6,9 +6,10 @@ For GET /connection-limits and /connection-quotas; docs/reference/connection-gro
 from collections.abc import Callable, Collection, Iterable
 from heapq import nlargest, nsmallest
 
-from broker_runtime.network.quotas.listener_quota import OF_BROKER, OF_LISTENER, ListenerQuota, WaitsFor
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.settings import UNLIMITED
+from connection_limits.listener_quota import OF_BROKER, OF_LISTENER, ListenerQuota, WaitsFor
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.rate_limit import RateLimit
+from connection_limits.settings import UNLIMITED
 
 SHOWN_MAX = 500
 """Maximum of addresses, and of connection groups, in one response."""
@@ -73,9 +74,10 @@ class LimitsHeld:
         quotas = self._quotas
         limited = [listener for listener in quotas.listeners.values() if not listener.protected]
         return {
-            "connection_creation_rate": shown(quotas.broker_meter.limit),
+            "connection_creation_rate": shown(quotas.rate_limit.meter.limit),
+            "adaptive": self._adaptive(quotas.rate_limit),
             "max_connections": shown(quotas.settings.max_connections),
-            "rate": quotas.broker_meter.measure(self._now_ms),
+            "rate": quotas.rate_limit.meter.measure(self._now_ms),
             "connections": quotas.total,
             "held": _held(
                 sum(one.waits[WaitsFor.BROKER_RATE].total for one in limited),
@@ -92,6 +94,7 @@ class LimitsHeld:
         }
         return {
             "connection_creation_rate": shown(listener.meter.limit),
+            "adaptive": self._adaptive(listener.rate_limit),
             "max_connections": shown(listener.max_connections),
             "inherited": [key for key, values in own.items() if listener.name not in values],
             "rate": listener.meter.measure(self._now_ms),
@@ -100,6 +103,21 @@ class LimitsHeld:
                 listener.waits[WaitsFor.LISTENER_RATE].total, listener.waits[WaitsFor.LISTENER_CONNECTIONS].total
             ),
             "blocked_share": self._blocked_share(listener, OF_LISTENER),
+        }
+
+    def _adaptive(self, limit: RateLimit) -> Content | None:
+        adaptive = limit.adaptive
+        if adaptive is None:
+            return None
+        bounds = adaptive.bounds
+        return {
+            "min_rate": bounds.min_rate,
+            "max_rate": shown(bounds.max_rate),
+            "objective_p99_ms": bounds.objective_ms,
+            "p99_ms": adaptive.p99_ms,
+            "reason": adaptive.why.value,
+            "unchanged_s": (self._now_ms - adaptive.moved_ms) / 1000,
+            "cuts": adaptive.cuts_total,
         }
 
     def _blocked_share(self, listener: ListenerQuota, limits: Collection[WaitsFor]) -> float:

@@ -4,19 +4,22 @@ Kafka: kafka.server:type=socket-server-metrics and kafka.network:type=Acceptor,n
 module does the HTTP exposition.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from math import isnan
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from broker_runtime.network.quotas.groups.connection_group import AddressGroup
-from broker_runtime.network.quotas.groups.connection_groups import ConnectionGroups
-from broker_runtime.network.quotas.listener_quota import ListenerQuota
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.sockets.proxy_header import HeaderOutcome
 from broker_runtime.security.authentication_counts import COUNTED, AuthenticationCounts
+from connection_limits.groups.connection_group import AddressGroup
+from connection_limits.groups.connection_groups import ConnectionGroups
+from connection_limits.listener_quota import ListenerQuota
+from connection_limits.quotas import ConnectionQuotas
+
+if TYPE_CHECKING:
+    from connection_limits.adaptive.control import AdaptiveRate
 
 MAX_IP_SERIES = 100
 """Maximum of addresses shown, the most recently seen ones: a flood of addresses must not flood the scrape."""
@@ -36,6 +39,26 @@ class Sample:
     kind: Kind
     help: str
     labels: dict[str, str] = field(default_factory=dict)
+
+
+_ADAPTIVE_METRICS: tuple[tuple[str, Kind, str, "Callable[[AdaptiveRate], float]"], ...] = (
+    ("", "gauge", "New connections per second that the adaptive rate allows now", lambda rate: rate.rate),
+    ("_min", "gauge", "Minimum of the adaptive rate", lambda rate: rate.bounds.min_rate),
+    ("_max", "gauge", "Maximum of the adaptive rate", lambda rate: rate.bounds.max_rate),
+    (
+        "_objective_ms",
+        "gauge",
+        "Largest p99 of the event loop's delay that the adaptive rate allows",
+        lambda rate: rate.bounds.objective_ms,
+    ),
+    (
+        "_delay_p99_ms",
+        "gauge",
+        "The p99 of the event loop's delay at the last decision; 0 while few connections come",
+        lambda rate: rate.p99_ms or 0.0,
+    ),
+    ("_cuts_total", "counter", "Decisions that have lowered the adaptive rate", lambda rate: rate.cuts_total),
+)
 
 
 class NetworkMetrics:
@@ -75,6 +98,7 @@ _SERVER = "kafka_server_socket_server_"
 _ACCEPTOR = "kafka_network_acceptor_"
 _PROXY = "sluicegate_proxy_"
 _GROUP = "sluicegate_connection_group"
+_ADAPTIVE = "sluicegate_adaptive_connection_rate"
 
 
 def collect(
@@ -88,6 +112,7 @@ def collect(
     """Yield all samples, those of one metric consecutively, as the exposition format requires."""
     yield from _broker(quotas, figures, now_ms)
     yield from _by_listener(list(quotas.listeners.values()), now_ms)
+    yield from _adaptive(quotas)
     yield from _by_acceptor(acceptors)
     yield from _by_group(quotas.addresses.groups)
     if authentications is not None:
@@ -111,7 +136,7 @@ def _of_authentications(counts: AuthenticationCounts) -> Iterator[Sample]:
 def _broker(quotas: ConnectionQuotas, figures: NetworkMetrics, now_ms: int) -> Iterator[Sample]:
     yield Sample(
         _SERVER + "broker_connection_accept_rate",
-        quotas.broker_meter.measure(now_ms),
+        quotas.rate_limit.meter.measure(now_ms),
         "gauge",
         "New connections per second, without those of the protected inter-broker listener",
     )
@@ -247,6 +272,17 @@ def _by_listener(listeners: list[ListenerQuota], now_ms: int) -> Iterator[Sample
                 "dropped)",
                 {"listener": listener.name, "reason": reason.removesuffix("_total")},
             )
+
+
+def _adaptive(quotas: ConnectionQuotas) -> Iterator[Sample]:
+    """Yield the samples of rates that adapt; none if all are fixed."""
+    limits = {"broker": quotas.rate_limit} | {
+        f"listener {name}": listener.rate_limit for name, listener in quotas.listeners.items()
+    }
+    rates = {target: limit.adaptive for target, limit in limits.items() if limit.adaptive is not None}
+    for name, kind, text, value in _ADAPTIVE_METRICS:
+        for target, rate in rates.items():
+            yield Sample(_ADAPTIVE + name, value(rate), kind, text, {"target": target})
 
 
 def _by_acceptor(acceptors: Collection[AcceptorMetrics]) -> Iterator[Sample]:

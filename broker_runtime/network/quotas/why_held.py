@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from heapq import nsmallest
 
-from broker_runtime.network.quotas.address_ranges import WHOLE
-from broker_runtime.network.quotas.groups.connection_group import AddressGroup, GroupEntry
 from broker_runtime.network.quotas.limits_held import LimitsHeld, shown
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.settings import UNLIMITED
+from connection_limits.address_ranges import WHOLE
+from connection_limits.groups.connection_group import AddressGroup, GroupEntry
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import UNLIMITED
 
 GROUPS_PER_ANSWER = 500
 

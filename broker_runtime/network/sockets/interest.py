@@ -5,7 +5,9 @@ from broker_runtime.network.sockets.transport import Transport
 
 
 class Interest:
-    """`read` and `write` are what the connection waits for; `transport` translates them into readiness of its socket.
+    """What a connection waits for at its socket, for the poller.
+
+    `read` and `write` are what the connection waits for; `transport` translates them into readiness of its socket.
 
     `update` sends a change to the poller. Before `begin` and after `end` it does nothing.
     """

@@ -1,4 +1,4 @@
-"""Open listening sockets, and read and size the kernel's queue of clients that wait (docs/decisions/0014). Shell."""
+"""Open listening sockets, and read the kernel's queue of clients that wait (docs/decisions/0014). Shell."""
 
 import socket
 import struct
@@ -9,8 +9,6 @@ from broker_runtime.network.sockets.proxy_header import is_bare_header
 _ESTABLISHED = 1
 """The state of a connection that neither side has closed, first byte of `struct tcp_info` (Linux, tcp_states.h)."""
 _TCP_INFO: int | None = getattr(socket, "TCP_INFO", None)
-LONGEST = 65_535
-"""The kernel caps it at net.core.somaxconn, which is 4,096 nearly everywhere."""
 
 
 class ListenerBindError(OSError):
@@ -77,18 +75,6 @@ class ReservedListeners:
         for listening in self._sockets.values():
             listening.close()
         self._sockets.clear()
-
-
-def backlog(configured: int, rate: int, *, full: bool) -> int:
-    """Return the length of the queue in connections.
-
-    `rate` is the number of connections per second that the listener may accept; `full` means that it has no free slot.
-
-    A client that finds no place must retry, after the kernel's SYN timeout of one second, and more each time. So the
-    queue holds all clients that the listener accepts within a second. A longer queue would hold clients that give up
-    before they are accepted. Without a rate limit it is as long as the kernel allows.
-    """
-    return configured if full else max(configured, min(rate, LONGEST))
 
 
 def waiting_clients(listening: socket.socket) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker_runtime.network.settings import HEAVY_S
-from broker_runtime.slicing.turn_lengths import TurnLengths
+from broker_runtime.slicing.slice_lengths import SliceLengths
 
 _MAX_EVENTS = 256
 
@@ -39,7 +39,7 @@ class Poller(Protocol):
     """Watches descriptors, and notifies their targets."""
 
     @property
-    def lengths(self) -> TurnLengths:
+    def lengths(self) -> SliceLengths:
         """Lengths of its iterations."""
         ...
 
@@ -66,15 +66,15 @@ if hasattr(select, "epoll"):
     class EpollPoller:
         """`now` returns seconds. An iteration ends with the target that is running when `turn_s` has elapsed."""
 
-        __slots__ = ("_epoll", "_loop", "_now", "_targets", "_turn_s", "_untold", "lengths")
+        __slots__ = ("_epoll", "_loop", "_now", "_slice_s", "_targets", "_untold", "lengths")
 
-        def __init__(self, loop: AbstractEventLoop, now: Callable[[], float], turn_s: float) -> None:
+        def __init__(self, loop: AbstractEventLoop, now: Callable[[], float], slice_s: float) -> None:
             self._loop = loop
             self._now = now
-            self._turn_s = turn_s
+            self._slice_s = slice_s
             self._targets: dict[int, Pollable] = {}
             self._untold: list[tuple[int, int]] = []
-            self.lengths = TurnLengths("sockets")
+            self.lengths = SliceLengths("sockets")
             self._epoll = select.epoll()
             loop.add_reader(self._epoll.fileno(), self._on_events)
 
@@ -104,7 +104,7 @@ if hasattr(select, "epoll"):
 
         def _on_events(self) -> None:
             begin_s = now_s = self._now()
-            stop_s = begin_s + self._turn_s
+            stop_s = begin_s + self._slice_s
             fd = -1
             events = self._untold or self._epoll.poll(0, _MAX_EVENTS)
             self._untold = []
@@ -145,7 +145,7 @@ class LoopPoller:
         self._targets: dict[int, Pollable] = {}
         self._reading: set[int] = set()
         self._writing: set[int] = set()
-        self.lengths = TurnLengths("sockets")
+        self.lengths = SliceLengths("sockets")
 
     def is_behind(self) -> bool:
         return False
@@ -184,5 +184,5 @@ class LoopPoller:
             self.forget(fd)
 
 
-def default_poller(loop: AbstractEventLoop, now: Callable[[], float], turn_s: float) -> Poller:
-    return EpollPoller(loop, now, turn_s) if hasattr(select, "epoll") else LoopPoller(loop)
+def default_poller(loop: AbstractEventLoop, now: Callable[[], float], slice_s: float) -> Poller:
+    return EpollPoller(loop, now, slice_s) if hasattr(select, "epoll") else LoopPoller(loop)

@@ -15,7 +15,7 @@ from broker_runtime.security.principal import Principal
 from broker_runtime.wire.reply import FileRegion
 
 _RECORD_BYTES = 16 * 1024
-_TURN_BYTES = 256 * 1024
+_SLICE_BYTES = 256 * 1024
 """Bytes that one call encrypts at most; the rest of a file stays on the disk meanwhile."""
 
 _UNREAD_CALLS = 16
@@ -69,7 +69,10 @@ class TlsTransport:
         self._socket: socket.socket = connected
         self._fileno = connected.fileno()
         self._begin: tuple[ssl.SSLContext, str | None] | None = (context, server_name)
-        """What the session is created of; None once it exists. A silent client costs no session, which takes 40 kB."""
+        """The TLS context for the session; None once the session exists.
+
+        A silent client costs no session, which takes 40 kB.
+        """
 
     def on_handshake(self, ended: Callable[[Principal | None], None], begun: Callable[[], None]) -> bool:
         """Implement `Transport`."""
@@ -89,7 +92,7 @@ class TlsTransport:
             self._shake_hands()
         total = received = self._receive(space)
         # A full record is probably followed by another one. After a short one it is worth a look: a client encrypts
-        # each of its small requests by itself, and the next turn would receive only one of them.
+        # each of its small requests by itself, and the next time slice would receive only one of them.
         while received and total < len(space) and (received == _RECORD_BYTES or has_unread(self._socket)):
             try:
                 received = self._receive(space[total:])
@@ -121,7 +124,7 @@ class TlsTransport:
         taken: list[bytes | bytearray | memoryview] = []
         total = 0
         for buffer in buffers:
-            if total + len(buffer) > _TURN_BYTES and taken:
+            if total + len(buffer) > _SLICE_BYTES and taken:
                 break
             taken.append(buffer)
             total += len(buffer)
@@ -131,7 +134,7 @@ class TlsTransport:
         if self._shaking:
             self._shake_hands()
         try:
-            data = region.file.pread(min(region.length, _TURN_BYTES), region.offset)
+            data = region.file.pread(min(region.length, _SLICE_BYTES), region.offset)
         except OSError as error:
             raise FileUnreadableError(str(error)) from error
         if not data:

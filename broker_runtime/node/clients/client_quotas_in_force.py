@@ -26,7 +26,10 @@ def enforced_quotas(config: BrokerConfig, image: MetadataImage, now: Callable[[]
 
 
 def charged_mutations(config: BrokerConfig, image: Callable[[], MetadataImage], clock: Clock) -> ChargedMutations:
-    """Return the quota of a controller. `image` returns the decided metadata."""
+    """Return the quota that charges clients for changes of partitions, for a controller.
+
+    `image` returns the decided metadata.
+    """
     size_ms = config.controller_quota_window_size_seconds * 1000
     windows = Windows(config.controller_quota_window_num, size_ms, config.sluicegate_client_quota_buckets_max)
     return ChargedMutations(MutationQuota(windows, lambda: image().quotas), clock)

@@ -26,7 +26,7 @@ _MODULES = (
     "broker_runtime.apis.request.enforced_quotas",
     "broker_runtime.client_quotas.mutation_quota",
 )
-"""Imported one in each turn, because all of them take up to ten milliseconds."""
+"""Imported one in each time slice, because all of them take up to ten milliseconds."""
 
 
 class GatedCalls(Protocol):
@@ -55,7 +55,7 @@ class ClientQuotasOnDemand:
         self._quotas: EnforcedQuotas | None = None
 
     def apply(self) -> Iterator[None]:
-        """Use the quotas that the metadata has now, from the next request on; the first time over several turns."""
+        """Use the current quotas of the metadata from the next request on; the first time over several time slices."""
         dispatcher = self._dispatcher
         if not self._image.quotas.client_keys:
             dispatcher.completion.quotas, dispatcher.gate = None, self._gate

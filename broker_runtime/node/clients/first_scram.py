@@ -8,8 +8,8 @@ from pathlib import Path
 
 from broker_runtime.config import BrokerConfig, BrokerSettings
 from broker_runtime.errors import ConfigError
+from broker_runtime.metadata.areas.scram_credentials import SCRAM_NUMBERS, UserScramCredentialRecord
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.scram_credentials import SCRAM_NUMBERS, UserScramCredentialRecord
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from broker_runtime.config import BrokerConfig, BrokerSettings, Endpoint
 from broker_runtime.config.declaring.definition import Key
 from broker_runtime.config.declaring.endpoints import SASL
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.network.connection.client_connection import Login
+from broker_runtime.network.connection.outgoing.client_connection import Login
 
 if TYPE_CHECKING:
     from broker_runtime.apis.sasl.authentication import Authentication

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from broker_runtime.node.process.process_metrics import resident_bytes, return_free_memory_soon
-from broker_runtime.slicing.turn_lengths import TurnLengths
+from broker_runtime.slicing.slice_lengths import SliceLengths
 
 _YOUNG_MAX, _YOUNG_COLLECTIONS = 700, 10
 """Python's own: new objects per collection of the youngest generation, and these per collection of the next."""
@@ -63,7 +63,7 @@ class GarbageCollector:
         self._floor = 0
         """The least resident memory since then."""
         self._samples: deque[int] = deque(maxlen=_SAMPLES)
-        self.lengths = TurnLengths("garbage collection")
+        self.lengths = SliceLengths("garbage collection")
         self.found = [0, 0, 0]
 
     def start(self) -> None:

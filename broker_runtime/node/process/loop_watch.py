@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from broker_runtime.node.process.garbage import GarbageCollector
-from broker_runtime.slicing.turn_lengths import TurnLengths
+from broker_runtime.slicing.slice_lengths import SliceLengths
 
 _INTERVAL_S = 0.02
 _GARBAGE_INTERVAL_S = 1.0
@@ -29,9 +29,9 @@ class LoopWatch:
         self._now = now
         self._timer: asyncio.TimerHandle | None = None
         self._due_s = self._garbage_due_s = 0.0
-        self.tasks = TurnLengths("tasks")
+        self.tasks = SliceLengths("tasks")
         self.garbage = GarbageCollector(now)
-        self.delays = TurnLengths("unknown work between two checks")
+        self.delays = SliceLengths("unknown work between two checks")
 
     def start(self) -> None:
         self._loop.set_task_factory(self._new_task)
@@ -67,7 +67,7 @@ class _Measured(Coroutine[Any, Any, T]):
 
     __slots__ = ("_coro", "_lengths", "_now")
 
-    def __init__(self, coro: Coroutine[Any, Any, T], lengths: TurnLengths, now: Callable[[], float]) -> None:
+    def __init__(self, coro: Coroutine[Any, Any, T], lengths: SliceLengths, now: Callable[[], float]) -> None:
         self._coro = coro
         self._lengths = lengths
         self._now = now

@@ -29,12 +29,12 @@ log = logging.getLogger(__name__)
 _SERVES, _DIALS = Uses(serves=True), Uses(dials=True)
 
 Signature = tuple[tuple[int, int, int], ...]
-"""Of each file of a listener: its number, its size, and the time of its last change."""
+"""The inode, the size and the time of the last change of each file of a listener."""
 
 
 @dataclass(slots=True)
 class _Loaded:
-    """What is in force of one listener, and the files that it was read from."""
+    """The keys and certificates that are in force on one listener, and the files that they were read from."""
 
     protocol: SecurityProtocol
     material: TlsMaterial
@@ -53,7 +53,7 @@ class TlsInForce:
         self._settings = settings
         self._values: Mapping[str, Value] = settings.values
         self._loaded: dict[str, _Loaded] = {}
-        """By the listener's name in upper case."""
+        """The loaded files of each listener, by its name in upper case."""
         self._reloads: Counter[tuple[str, str]] = Counter()
         self._ciphers = CipherCounts()
 
@@ -157,7 +157,7 @@ class TlsInForce:
             )
 
     def report(self) -> Mapping[str, Mapping[str, object]]:
-        """Return what is in force of each listener, see `tls_report`."""
+        """Return the certificates and settings that are in force on each listener."""
         return {name: tls_report(loaded.material, loaded.problem) for name, loaded in self._loaded.items()}
 
     def collect(self) -> Iterable[Sample]:

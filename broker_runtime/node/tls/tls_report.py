@@ -1,4 +1,7 @@
-"""What of a listener's keys and certificates is in force, for the operator. It has nothing secret. Pure."""
+"""A report about the keys and certificates that are in force on a listener, for the operator.
+
+It has nothing secret. Pure.
+"""
 
 import hashlib
 from collections.abc import Mapping

@@ -19,7 +19,7 @@ from broker_runtime.observers.audit_log.layout import UNKNOWN_ERROR
 from broker_runtime.observers.audit_log.writer import EventWriter
 from broker_runtime.observers.surroundings import MetadataBefore
 from broker_runtime.slicing.steps import Steps, at_once
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 
 _ROWS_OF_A_STEP: Final = 16
 

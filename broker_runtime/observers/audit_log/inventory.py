@@ -1,6 +1,7 @@
-"""Tells the audit log which partitions this broker has: all of them now and then, and each change soon.
+"""Reports to the audit log which partitions this broker has: all of them from time to time, and each change soon.
 
-Runs on the event loop, some partitions in each turn. Changes are found by looking at all partitions every few seconds.
+Runs on the event loop, some partitions in each time slice. Every few seconds all partitions are compared with those
+reported last.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +11,7 @@ from typing import Final, Protocol
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.observers.surroundings import HostedPartition
 
-_TURN: Final = 100
+_PARTITIONS_PER_SLICE: Final = 100
 """Partitions looked at in one iteration of the event loop."""
 _PAUSE_S: Final = 0.01
 _LOOK_S: Final = 5.0
@@ -58,24 +59,24 @@ class Inventory:
         self._brokers = ""
         self._told_all_s: float | None = None
         self._told_s = 0.0
-        """When any partition was told."""
+        """Time at which a partition was last reported, in seconds."""
         self._timer: Timer | None = None
 
     def look(self) -> None:
-        """Look at all partitions, tell what has to be told, and again and again from now on."""
+        """Check all partitions, report new and changed ones, and repeat this periodically."""
         brokers, now_s = ",".join(map(str, sorted(self._registered_brokers()))), self._clock.monotonic()
         is_due = self._told_all_s is None or now_s - self._told_all_s >= self._every_s
         if is_all := is_due or brokers != self._brokers:
             self._told_all_s, self._brokers = now_s, brokers
-        self._turn(iter(self._partitions()), set(), is_all=is_all)
+        self._slice(iter(self._partitions()), set(), is_all=is_all)
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _turn(self, left: Iterator[HostedPartition], seen: set[Place], *, is_all: bool) -> None:
-        turn = list(islice(left, _TURN))
-        for partition in turn:
+    def _slice(self, left: Iterator[HostedPartition], seen: set[Place], *, is_all: bool) -> None:
+        checked = list(islice(left, _PARTITIONS_PER_SLICE))
+        for partition in checked:
             place = partition.topic, partition.partition
             seen.add(place)
             is_quiet = self._clock.monotonic() - self._told_s >= self._alive_s
@@ -83,8 +84,8 @@ class Inventory:
                 self._told[place] = partition.is_leader
                 self._told_s = self._clock.monotonic()
                 self._log.inventory(partition, self._brokers or None)
-        if len(turn) == _TURN:
-            self._timer = self._call_later(_PAUSE_S, lambda: self._turn(left, seen, is_all=is_all))
+        if len(checked) == _PARTITIONS_PER_SLICE:
+            self._timer = self._call_later(_PAUSE_S, lambda: self._slice(left, seen, is_all=is_all))
             return
         for place in sorted(self._told.keys() - seen):
             del self._told[place]

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 from broker_runtime.apis.request.call import Call, Ending, PartitionFacts
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.network.connection.connection_notices import ConnectionNotice
-from broker_runtime.network.settings import LimitReference
 from broker_runtime.observers.audit_log.admin_apis import ADMIN_APIS
 from broker_runtime.observers.audit_log.change_log import ChangeLog
 from broker_runtime.observers.audit_log.changes.asked import API_KEYS as CHANGED_BY
@@ -25,6 +24,7 @@ from broker_runtime.observers.audit_log.writer import EventWriter
 from broker_runtime.observers.surroundings import HostedPartition, MetadataBefore
 from broker_runtime.storage.disk.filesystem import FileSystem
 from broker_runtime.wire.versions import DESCRIBE_QUORUM, LIST_PARTITION_REASSIGNMENTS
+from connection_limits.settings import LimitReference
 
 UNREAD_ANSWERS: Final = frozenset({DESCRIBE_QUORUM, LIST_PARTITION_REASSIGNMENTS})
 """APIs whose answers come from the controller, and are not looked through because they change nothing."""
@@ -37,7 +37,7 @@ _NOT_HELD: Final = (None, None, None, None)
 
 
 class AuditMetrics(NamedTuple):
-    """Figures since the start.
+    """Figures of the audit log since the start.
 
     `events` counts those that have a number, `dropped` those that were dropped. `queued_bytes` wait to be written, and
     `waiting_spools` wait to be landed.

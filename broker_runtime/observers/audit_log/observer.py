@@ -99,7 +99,7 @@ class AuditLogObserver:
         return self._log.noted_apis
 
     def note(self, call: Call, frame: memoryview, body_at: int) -> None:
-        """See `AuditLog.note`."""
+        """Note what a request changes, or its group, before it is handled. Raises ProtocolError."""
         self._log.note(call, frame, body_at)
 
     @property
@@ -107,7 +107,7 @@ class AuditLogObserver:
         return self._settings.rejects
 
     def refuses(self, call: Call) -> bool:
-        """See `AuditLog.refuses`."""
+        """Return whether to refuse a request because its outcome must be recorded and cannot be."""
         return self._log.refuses(call)
 
     @property

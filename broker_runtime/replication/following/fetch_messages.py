@@ -13,8 +13,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.wire.reader import RequestReader
-from broker_runtime.wire.writer import array_length
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.writer import array_length
 
 FETCH_VERSION = 15
 _HEAD = Struct(">iiibii")

@@ -31,7 +31,7 @@ class _OfType:
         self.prefixes: list[str] = []
         """The names of `prefixed`, sorted."""
         self.outer: dict[str, str | None] = {}
-        """For each name of `prefixed`, the longest other one that is a prefix of it."""
+        """The longest other name of `prefixed` that is a prefix of a name, by that name."""
 
     def copy(self) -> Self:
         """Return a copy that shares the buckets. Both copy a bucket before its first change."""

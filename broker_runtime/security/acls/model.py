@@ -63,7 +63,7 @@ class AclPermission(IntEnum):
 CLUSTER_NAME = "kafka-cluster"
 """The name of the only resource of type CLUSTER."""
 WILDCARD = "*"
-"""As a literal name: every resource of the type. As a host: every host."""
+"""The wildcard. As a literal name it means every resource of the type, and as a host every host."""
 EVERYONE = "User:*"
 """The principal of an ACL that applies to every client."""
 

@@ -35,7 +35,7 @@ class SaslState(Enum):
 
 
 class SaslEvent(Enum):
-    """What happens in an exchange. The values are for messages."""
+    """An event of an exchange. The values are for messages."""
 
     VERSIONS = "an ApiVersions request was answered"
     VERSIONS_REFUSED = "an ApiVersions request was answered with an error"
@@ -77,7 +77,10 @@ TABLE: Mapping[tuple[SaslState, SaslEvent], SaslState] = {(state, event): after 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What an exchange has proved: the user, the mechanism, and when the session ends, in seconds; None: never."""
+    """The result of a successful exchange: the user, the mechanism, and the end of the session in seconds.
+
+    None means that the session does not end.
+    """
 
     name: str
     mechanism: str
@@ -125,7 +128,7 @@ class SaslExchange:
         self._mechanism: ServerMechanism | None = None
         self._raw = False
         self._began_s: float | None = None
-        """When the client last began to authenticate again."""
+        """Time at which the client last began to authenticate again."""
 
     def _transition(self, event: SaslEvent) -> None:
         after = TABLE.get((self.state, event))

@@ -71,7 +71,7 @@ class ServerMechanism(Protocol):
         ...
 
 
-class OneTurnMechanism:
+class OneMessageMechanism:
     """The base of mechanisms that never return an OffloadedCheck."""
 
     def checked(self, result: object, /) -> Step:

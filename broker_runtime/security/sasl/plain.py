@@ -6,12 +6,12 @@ Texts are UTF-8 and are compared as they are, without the preparation of RFC 461
 import hmac
 from collections.abc import Mapping
 
-from broker_runtime.security.sasl.mechanism import Authenticated, OneTurnMechanism, SaslRefusedError, Step
+from broker_runtime.security.sasl.mechanism import Authenticated, OneMessageMechanism, SaslRefusedError, Step
 
 _PARTS = 3
 
 
-class PlainServer(OneTurnMechanism):
+class PlainServer(OneMessageMechanism):
     """Checks passwords against `passwords`, by user name."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:

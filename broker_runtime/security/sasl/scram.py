@@ -10,7 +10,7 @@ from collections.abc import Callable
 from broker_runtime.security.sasl.mechanism import (
     Authenticated,
     Challenge,
-    OneTurnMechanism,
+    OneMessageMechanism,
     SaslRefusedError,
     Step,
 )
@@ -27,7 +27,7 @@ _OTHER_USER = "Authentication failed: Client requested an authorization id that 
 _SALT_BYTES = 16
 
 
-class ScramServer(OneTurnMechanism):
+class ScramServer(OneMessageMechanism):
     """One exchange. `find` returns the keys of a user, or None; `nonce` is this server's part of the nonce.
 
     `hidden` is a secret of the cluster, from which the salts of unknown users follow.

@@ -44,7 +44,7 @@ class UnknownKeyError(TokenRefusedError):
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """What a token must be. Names of claims are those of the configuration."""
+    """Requirements of a valid token. Names of claims are those of the configuration."""
 
     issuer: str | None
     audiences: frozenset[str]
@@ -55,7 +55,7 @@ class TokenRules:
 
 @dataclass(frozen=True, slots=True)
 class TokenClaims:
-    """What a valid token says: its principal, and the time of its expiry in milliseconds since 1970."""
+    """The content of a valid token: its principal, and the time of its expiry in milliseconds since 1970."""
 
     name: str
     expires_ms: int

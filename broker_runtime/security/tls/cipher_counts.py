@@ -17,7 +17,7 @@ class CipherCounts:
     def __init__(self) -> None:
         self.open: dict[Cipher, int] = {}
         self._ends: dict[Cipher, Callable[[], None]] = {}
-        """What ends one connection; all connections with the same cipher share it."""
+        """The function that counts the end of one connection. All connections with the same cipher share it."""
 
     def begin(self, listener: str, suite: str, version: str) -> Callable[[], None]:
         """Count a connection, with OpenSSL's name of its suite. Returns what to call when it ends."""

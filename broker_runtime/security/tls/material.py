@@ -14,7 +14,7 @@ from broker_runtime.security.tls.tls_settings import TlsSettings
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """What a listener's settings are used for: to accept connections (`serves`), to open them to others (`dials`)."""
+    """Uses of a listener's settings: to accept connections (`serves`), to open connections to others (`dials`)."""
 
     serves: bool = False
     dials: bool = False

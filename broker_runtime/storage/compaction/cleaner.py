@@ -34,7 +34,10 @@ _LOGS_PER_LOOK = 256
 
 
 class LogCleaner:
-    """`logs` are the manager's; `checkpoint` writes their first dirty offsets later. `config` may be replaced."""
+    """Cleans the compacted logs of a folder, one after the other.
+
+    `logs` are the manager's; `checkpoint` writes their first dirty offsets later. `config` may be replaced.
+    """
 
     def __init__(self, logs: Mapping[Partition, Log], disk: Disk, clock: Clock, checkpoint: Callable[[], None]) -> None:
         self.config = BrokerConfig()

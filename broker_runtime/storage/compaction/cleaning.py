@@ -38,7 +38,7 @@ class CleaningStoppedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CleanerSettings:
-    """Resources that a cleaning may use: see log.cleaner.*."""
+    """Resources that a cleaning may use, from the keys log.cleaner.*."""
 
     map_bytes: int
     map_load_factor: float
@@ -47,7 +47,7 @@ class CleanerSettings:
 
 
 class Cleaning:
-    """Only the swapped segments are durable; the caller stores the offset that `run` returns."""
+    """One cleaning of a log. Only the swapped segments are durable; the caller stores the offset that `run` returns."""
 
     def __init__(self, log: Log, dirt: Dirt, settings: CleanerSettings, clock: Clock) -> None:
         self.counts = Counts()
@@ -57,14 +57,14 @@ class Cleaning:
         self._settings = settings
         self._clock = clock
         self._cuts = log.files.syncs.cuts
-        self._turns: DiskSlices | None = None
+        self._slices: DiskSlices | None = None
         self._old_files: list[File] = []
         self._bytes = 0
 
     @property
     def bytes(self) -> int:
         """Bytes that were read and written so far."""
-        return self._bytes + (0 if self._turns is None else self._turns.bytes)
+        return self._bytes + (0 if self._slices is None else self._slices.bytes)
 
     def run(self) -> Generator[Work, None, int]:
         """Clean the log, and return the offset up to which it is clean.
@@ -86,14 +86,14 @@ class Cleaning:
         dirty = [each for each in log.segments if dirt.first_dirty < each.next_offset <= dirt.end]
         sources = [_source(segment, dirt.first_dirty) for segment in dirty]
         del dirty
-        yield from self._in_turns(
+        yield from self._in_slices(
             DiskSlices(fill_map(offsets, sources, dirt.first_dirty, buffers, self.counts), self._now)
         )
         del sources
         self.utilization = offsets.utilization
         end = offsets.latest + 1
         newest: dict[int, int] = {}
-        yield from self._in_turns(DiskSlices(note_newest(log.producers.newest_batches(), newest), self._now))
+        yield from self._in_slices(DiskSlices(note_newest(log.producers.newest_batches(), newest), self._now))
         rules = Rules(offsets, newest, self._clock.wall_ms(), log.config.delete_retention_ms)
         segments = [each for each in log.segments if each.base_offset < end and each.next_offset <= dirt.end]
         groups = [segments[begin:stop] for begin, stop in grouped(segments, log.config)]
@@ -108,12 +108,12 @@ class Cleaning:
     def _now(self) -> float:
         return self._clock.monotonic()
 
-    def _in_turns(self, turns: DiskSlices) -> Generator[Work, None, None]:
-        self._turns = turns
-        for turn in turns:
-            yield turn
+    def _in_slices(self, slices: DiskSlices) -> Generator[Work, None, None]:
+        self._slices = slices
+        for time_slice in slices:
+            yield time_slice
             self._check()
-        self._bytes, self._turns = self.bytes, None
+        self._bytes, self._slices = self.bytes, None
 
     def _check(self) -> None:
         log = self._log
@@ -136,7 +136,7 @@ class Cleaning:
         try:
             swap = Swap(log.place, log.segments, old)
             sources = [_source(segment, segment.base_offset) for segment in old]
-            yield from self._in_turns(DiskSlices(write_kept(swap.new, sources, rules, buffers, counts), self._now))
+            yield from self._in_slices(DiskSlices(write_kept(swap.new, sources, rules, buffers, counts), self._now))
             if len(old) > 1 or counts.batches_changed > changed_before:
                 yield swap.sync
                 yield from self._put_in_place(swap)

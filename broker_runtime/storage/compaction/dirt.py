@@ -18,7 +18,7 @@ class Sized(Protocol):
 
     @property
     def damage(self) -> Sequence[object]:
-        """Not empty if a part of the segment cannot be read."""
+        """The parts of the segment that cannot be read."""
         ...
 
 

@@ -3,7 +3,8 @@
 from broker_runtime.blake2 import blake2b
 
 ENTRY_BYTES = 208
-"""In CPython: 64 for a key of at most 16 bytes, 32 for an offset, 112 for a place in a just grown dictionary."""
+"""Memory of an entry in CPython: 64 bytes for a key of at most 16, 32 for an offset, and 112 for a place in a
+dictionary that has just grown."""
 _SHARDS = 64
 """A growing dictionary blocks the interpreter: each of 64 is small enough to grow in a fraction of a millisecond."""
 _DIGEST_BYTES = 16

@@ -61,7 +61,7 @@ class BufferSizes:
 
 @dataclass(slots=True)
 class Counts:
-    """What one cleaning has read, written and found."""
+    """Counts of one cleaning: bytes read and written, records read and kept, and changed batches."""
 
     bytes_read: int = 0
     bytes_written: int = 0

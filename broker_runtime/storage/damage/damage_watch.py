@@ -30,7 +30,10 @@ _DAMAGED_AGAIN_S = 600.0
 
 
 class DamageWatch:
-    """`logs` are the manager's. Damage is stored with the segments; this class keeps only counts."""
+    """Finds and reports damage in the logs of a folder.
+
+    `logs` are the manager's. Damage is stored with the segments; this class keeps only counts.
+    """
 
     def __init__(self, logs: Mapping[Partition, Log], disk: Disk, clock: Clock) -> None:
         self.on_found: Callable[[], None] = _nothing
@@ -104,15 +107,15 @@ class DamageWatch:
         keep_in_memory(copy.indexes)
         gaps, interval = log.files.swaps.may_have_gaps, log.config.index_interval_bytes
         steps = _check(copy, segment.next_offset, interval, gaps=gaps)
-        self._turn(log, segment, copy, iter(DiskSlices(steps, self._clock.monotonic)))
+        self._slice(log, segment, copy, iter(DiskSlices(steps, self._clock.monotonic)))
 
-    def _turn(
-        self, log: Log, segment: Segment, copy: Segment, turns: Iterator[Work], error: Exception | None = None
+    def _slice(
+        self, log: Log, segment: Segment, copy: Segment, slices: Iterator[Work], error: Exception | None = None
     ) -> None:
         """Submit the next piece of a check to a thread; after the last one, apply the result."""
-        work = None if error is not None else next(turns, None)
+        work = None if error is not None else next(slices, None)
         if work is not None:
-            self._disk.submit(work, partial(self._turn, log, segment, copy, turns))
+            self._disk.submit(work, partial(self._slice, log, segment, copy, slices))
             return
         self._checks = False
         if error is not None:

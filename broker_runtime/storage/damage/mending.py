@@ -63,7 +63,7 @@ class Mending:
         self._stays: list[DamagedRange] = []
         """The damaged ranges of the new segment."""
         self._missing: list[str] = []
-        """For each range that stays damaged: why no source supplies it."""
+        """Why no source supplies the batches, one sentence for each range that stays damaged."""
 
     def run(self) -> Generator[Work | MissingBatches, Supplied | None, int]:
         """Yield work for a thread, and `MissingBatches`, which the caller answers: `Supplied` or a NotSuppliedError.
@@ -139,9 +139,9 @@ class Mending:
             raise ReplacingStoppedError(log.failure or f"{log.place} was truncated, or the segment has expired")
 
     def _copied(self, writer: BatchWriter, start: int, stop: int) -> Generator[Work, None, None]:
-        for turn in DiskSlices(_copy(writer, self._segment, start, stop), self._monotonic):
+        for time_slice in DiskSlices(_copy(writer, self._segment, start, stop), self._monotonic):
             try:
-                yield turn
+                yield time_slice
             except DamagedFileError:
                 self._log.recheck(self._segment)
                 raise

@@ -13,7 +13,10 @@ V = TypeVar("V")
 
 
 class PendingWrite(NamedTuple):
-    """`run` may be called in any thread and raises OSError; then call `is_there` or `has_failed` on the event loop."""
+    """A write of a checkpoint file that has to be run.
+
+    `run` may be called in any thread and raises OSError; then call `is_there` or `has_failed` on the event loop.
+    """
 
     run: Callable[[], None]
     is_there: Callable[[], None]

@@ -1,16 +1,16 @@
-"""Splits a thread's work into turns: between two of them the event loop, which shares the interpreter, runs."""
+"""Splits a thread's work into time slices: between two of them the event loop, which shares the interpreter, runs."""
 
 from collections.abc import Callable, Iterator
 
-TURN_S = 0.002
-"""Approximate length of a turn, in seconds. It blocks the interpreter, and the event loop waits as long."""
+SLICE_S = 0.002
+"""Approximate length of a time slice, in seconds. It blocks the interpreter, and the event loop waits as long."""
 Work = Callable[[], None]
 Steps = Iterator[int]
 """Yields now and then how many bytes were read and written; after each yield another thread may continue."""
 
 
 class DiskSlices:
-    """`bytes` were read and written in all turns so far."""
+    """Iterates over work for a thread in time slices."""
 
     def __init__(self, steps: Steps, monotonic: Callable[[], float]) -> None:
         self._steps = steps
@@ -20,10 +20,10 @@ class DiskSlices:
 
     def __iter__(self) -> Iterator[Work]:
         while not self._is_over:
-            yield self._turn
+            yield self._slice
 
-    def _turn(self) -> None:
-        end_s = self._monotonic() + TURN_S
+    def _slice(self) -> None:
+        end_s = self._monotonic() + SLICE_S
         for count in self._steps:
             self.bytes += count
             if self._monotonic() >= end_s:

@@ -13,7 +13,7 @@ from broker_runtime.storage.disk.waiters import AtOnce, Wakes
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
-    """What all parts of one log share."""
+    """The facts and services that all parts of one log share."""
 
     folder: Path
     topic: str

@@ -28,10 +28,13 @@ UNKNOWN_BOOT = ""
 
 
 class RunRecord:
-    """What a broker's folder shows about its last run, and what this run records for the next."""
+    """The record of a broker's last run in its folder, and the record of this run for the next one."""
 
     def __init__(self, fs: FileSystem, log_dir: Path, boot_id: str) -> None:
-        """With `boot_id` UNKNOWN_BOOT, which matches no run, only a clean stop counts."""
+        """Read the record of the last run.
+
+        If `boot_id` is UNKNOWN_BOOT, it matches no run, and only a clean stop counts.
+        """
         self.epoch = UNKNOWN_EPOCH
         """The broker epoch since whose registration nothing that was written is lost."""
         self.last_epoch = UNKNOWN_EPOCH

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import Protocol
 
-from broker_runtime.slicing.turn_lengths import TurnLengths
+from broker_runtime.slicing.slice_lengths import SliceLengths
 
 _LOGGER = logging.getLogger(__name__)
 _IN_A_ROW_MAX = 16
@@ -40,15 +40,15 @@ class AtOnce:
 class SlicedCallbacks:
     """Calls back for at most about `turn_s` seconds in each iteration of the event loop; `now` gives seconds."""
 
-    __slots__ = ("_call_soon", "_now", "_queue", "_scheduled", "_turn_s", "lengths")
+    __slots__ = ("_call_soon", "_now", "_queue", "_scheduled", "_slice_s", "lengths")
 
-    def __init__(self, call_soon: Callable[[Callback], object], now: Callable[[], float], turn_s: float) -> None:
+    def __init__(self, call_soon: Callable[[Callback], object], now: Callable[[], float], slice_s: float) -> None:
         self._call_soon = call_soon
         self._now = now
-        self._turn_s = turn_s
+        self._slice_s = slice_s
         self._queue: deque[Iterator[Callback]] = deque()
         self._scheduled = False
-        self.lengths = TurnLengths("waking")
+        self.lengths = SliceLengths("waking")
 
     def add(self, calls: Iterator[Callback]) -> None:
         self._queue.append(calls)
@@ -59,7 +59,7 @@ class SlicedCallbacks:
     def _run(self) -> None:
         queue, now = self._queue, self._now
         begin_s = now_s = now()
-        stop_s = begin_s + self._turn_s
+        stop_s = begin_s + self._slice_s
         while queue:
             calls = queue.popleft()
             done = 0

@@ -26,7 +26,7 @@ from broker_runtime.storage.segment.segment import Segment
 
 @dataclass(slots=True)
 class LoadedLog:
-    """What loading the folder found; a new log has one empty segment."""
+    """The result of loading a log's folder. A new log has one empty segment."""
 
     segments: list[Segment]
     producers: ProducerStates

@@ -5,7 +5,9 @@ from broker_runtime.storage.disk.place import LogPlace
 
 
 class LogHealth:
-    """`usable`: appends may proceed without a check.
+    """Whether a log accepts records.
+
+    `usable`: appends may proceed without a check.
 
     Otherwise the log directory may be full, or `is_torn` is set: what a failed write has left has to be cut off first.
     `offline` is the reason why the log accepts no records until the broker restarts; None while it accepts them.

@@ -11,7 +11,9 @@ from broker_runtime.storage.log.log_files import LogFiles
 
 
 class LogOffsets:
-    """`sole_replica` lets each append move the high watermark, as a new log does; otherwise replication moves it.
+    """The offsets of one log: its start, its end and its high watermark.
+
+    `sole_replica` lets each append move the high watermark, as a new log does; otherwise replication moves it.
 
     A loaded log is not the sole replica until the caller sets it: its high watermark is the one of the checkpoint. All
     offsets are in memory; `Checkpoints` keeps the start, the high watermark and the first dirty offset.
@@ -164,7 +166,7 @@ class LogOffsets:
                 self.on_start_moved()
 
     def begin_at(self, offset: int) -> None:
-        """Like `move_start`, but without persisting the new start: the segments below it are still being deleted."""
+        """Move the start forwards without persisting it: the segments below it are still being deleted."""
         self.log_start_offset = offset
         self.advance_high_watermark(offset)
         self._notify_watchers()

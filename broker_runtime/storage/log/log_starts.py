@@ -9,7 +9,9 @@ from broker_runtime.storage.disk.disk import Done
 
 
 class LogStarts:
-    """`write` and `write_soon` store the starts that all logs have now, those that begin after their first segment.
+    """Stores the start offsets of all logs of a folder.
+
+    `write` and `write_soon` store the starts that all logs have now, those that begin after their first segment.
 
     A start that moves is durable when `moved` returns. Starts that are `gathered` are durable when the following
     `write_soon` calls back without an error.

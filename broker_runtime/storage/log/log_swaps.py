@@ -11,7 +11,9 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class LogSwaps:
-    """`pending` is a swap that has begun and is not finished.
+    """Replaces segments of one log by cleaned or repaired ones.
+
+    `pending` is a swap that has begun and is not finished.
 
     Until it is, only a cut, which withdraws the swap, removes segments. Methods raise KafkaError unless they say
     otherwise.

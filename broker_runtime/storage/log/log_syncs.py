@@ -80,7 +80,8 @@ class LogSyncs:
         self._under_way = False
         self._attempts = 0
         self._not_before_s: float | None = None
-        """When the next sync may begin, in seconds of the monotonic clock; None unless the last one was put off."""
+        """Time at which the next sync may begin, in seconds of the monotonic clock; None unless the last sync was put
+        off."""
         self._metadata_is_new = self._folder_is_new = is_new
         """True until the first sync has ended: creating a partition costs no sync."""
         self.names_made = int(is_new)

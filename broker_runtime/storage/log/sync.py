@@ -15,7 +15,10 @@ from broker_runtime.storage.segment.segment_indexes import SegmentIndexes
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """After `run` everything below `end` survives a power loss, unless the log was cut since `cuts` was read."""
+    """A sync of a log.
+
+    After `run` all records below `end` survive a power loss, unless the log was cut since `cuts` was read.
+    """
 
     place: LogPlace
     files: Sequence[File]

@@ -63,7 +63,7 @@ def first_since(log: Log, timestamp: int, unpacked_bytes_max: int) -> Search:
 
 
 def _search_start(log: Log, segment: Segment, timestamp: int) -> int | None:
-    """`Segment.search_start`; a failure schedules a check of the segment. Raises OSError, KafkaError."""
+    """Search the segment for the timestamp; a failure schedules a check of the segment. Raises OSError, KafkaError."""
     try:
         return segment.search_start(timestamp, log.log_start_offset)
     except (OSError, KafkaError):
@@ -153,7 +153,7 @@ class _Stretch:
         return None
 
     def first_since_nearby(self, timestamp: int) -> FoundRecord | None:
-        """Like `first_since`, but None also if a few KB do not decide it."""
+        """Return the first record that is not older. None if there is none, or if reading a few KB does not find it."""
         nearby = replace(self, end=min(self.end, self.start + _READ_HERE_BYTES))
         for position, header in islice(nearby._headers(), _LOOKED_AT_HERE):
             if header.newest_ms >= timestamp:

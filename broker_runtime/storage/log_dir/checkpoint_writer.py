@@ -75,7 +75,10 @@ class CheckpointWriter:
         self._submit((names, file.begin(offsets, sync=sync)), done)
 
     def write_with_ledger_soon(self, file: OffsetsFile, done: Done) -> None:
-        """Like `write_soon`, with the ledger in any case."""
+        """Write the checkpoint and always the ledger in a thread.
+
+        `done` gets None once they are durable, or the error.
+        """
         self._submit((self._ledger.begin(self._ledger.now()), file.begin(file.now())), done)
 
     def _submit(self, pending: Sequence[PendingWrite | None], done: Done) -> None:

@@ -97,7 +97,10 @@ class Checkpoints:
             self.ledger.write_now()
 
     def forget_offsets(self, key: Partition) -> None:
-        """Like `forget`, for the offsets only: the first offset of its log stays known. Raises OSError, KafkaError."""
+        """Remove the offsets of a partition without a log durably.
+
+        The first offset of its log stays known. Raises OSError, KafkaError.
+        """
         for file in self._offset_files:
             file.kept.pop(key, None)
         if self._recovery_points.may_say(key):

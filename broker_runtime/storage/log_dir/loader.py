@@ -50,7 +50,7 @@ def new_log(place: LogPlace, config: TopicConfig, segment: Segment) -> Log:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What the last run guarantees for a log, according to its checkpoints and to how it ended."""
+    """The guarantees of the last run for a log, from its checkpoints and from the way in which the run ended."""
 
     log_start_offset: int = 0
     recovery_point: int = 0

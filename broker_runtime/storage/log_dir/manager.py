@@ -44,7 +44,9 @@ _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
 
 
 class LogManager:
-    """`disk` runs the syncs of logs in use, so that a slow one blocks no other work; starts and stops sync inline.
+    """Owns all logs of a folder, from their loading to their close.
+
+    `disk` runs the syncs of logs in use, so that a slow one blocks no other work; starts and stops sync inline.
 
     `wakes` runs the callbacks of those that wait for a log.
     """
@@ -281,10 +283,10 @@ class LogManager:
         self.dir_health.tick()
 
     def begin_close(self) -> None:
-        """Sync everything in threads of `disk`, many logs at once; nothing may be written from here on.
+        """Sync all logs in threads of `disk`, many at once.
 
-        The caller calls `close` when these syncs have ended. Without this method, and for what fails here, `close` does
-        everything.
+        Nothing may be written from now on, and the caller calls `close` when these syncs have ended. `close` also syncs
+        logs whose sync has failed here.
         """
         try:
             self._fs.fsync_dir(self._log_dir)

@@ -29,7 +29,10 @@ _SEALED_BYTES_PER_TICK = 64 << 20
 
 
 class LogUpkeep:
-    """`logs` are the manager's. A log that fails is reported, and the others are maintained."""
+    """Maintains all logs of a folder: retention, syncs, checkpoints, and folders of deleted logs.
+
+    `logs` are the manager's. A log that fails is reported, and the others are maintained.
+    """
 
     def __init__(
         self, logs: Mapping[Partition, Log], checkpoints: Checkpoints, deleted: DeletedFolders, clock: Clock
@@ -38,7 +41,7 @@ class LogUpkeep:
         self._checkpoints = checkpoints
         self._deleted = deleted
         self._clock = clock
-        self._turn: list[Log] = []
+        self._round: list[Log] = []
         self._not_checked: list[Log] = []
         """Logs that the retention check in progress has not reached yet."""
         self._recovered: deque[Log] = deque()
@@ -75,9 +78,9 @@ class LogUpkeep:
             self._check_retention(log, now_ms)
             if number % _LOGS_OF_A_STEP == 0:
                 yield
-        if not self._turn:
-            self._turn = list(self._logs.values())
-        batch, self._turn = self._turn[:_LOGS_PER_TICK], self._turn[_LOGS_PER_TICK:]
+        if not self._round:
+            self._round = list(self._logs.values())
+        batch, self._round = self._round[:_LOGS_PER_TICK], self._round[_LOGS_PER_TICK:]
         for number, log in enumerate(batch):
             self._maintain(log, now_ms)
             yield from log.producers.expire(now_ms, self.producer_expiration_ms, self._producers_max)

@@ -170,4 +170,4 @@ _UNPACKED: Mapping[int, Callable[[memoryview], Iterator[int]]] = {
     LZ4: _of_lz4,
     ZSTD: _of_zstd,
 }
-"""By codec: upper bounds for the decompressed size of each block."""
+"""Functions for upper bounds of the decompressed size of each block, by codec."""

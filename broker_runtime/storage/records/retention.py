@@ -21,7 +21,10 @@ class Aged(Protocol):
 
     @property
     def damage(self) -> Sequence[object]:
-        """Not empty if a part of the segment cannot be read: it may have been larger, and its records newer."""
+        """The parts of the segment that cannot be read.
+
+        With them the segment may have been larger, and its records newer.
+        """
         ...
 
 

@@ -49,7 +49,7 @@ class DamagedLogError(Exception):
 
 @dataclass
 class RecoveryReport:
-    """What `LogManager.open` found and did; its text is the one line for the broker's log."""
+    """The result of `LogManager.open`. Its text is a line of the broker's log."""
 
     clean: bool = True
     partitions: int = 0

@@ -58,7 +58,10 @@ def steps_past(
     *,
     gaps: bool,
 ) -> Generator[int, None, Damage | None]:
-    """Like `scan_past`, in steps that yield how many bytes were read."""
+    """Count the readable batches after `damage`, in steps that yield how many bytes were read.
+
+    Returns the damage where the log ends.
+    """
     file_bytes = segment.file.size()
     ranges: list[DamagedRange] = []
     left: Damage | None = damage

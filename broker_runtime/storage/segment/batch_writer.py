@@ -31,7 +31,7 @@ class BatchWriter:
         return self._taken(batch)
 
     def put_raw(self, content: bytes) -> int:
-        """Like `put`, for bytes that are not batches: counts no offsets."""
+        """Add bytes that are not batches, and return how many bytes this call wrote. They count as no offsets."""
         self._check_room(len(content))
         self._new.size += len(content)
         return self._taken(content)

@@ -7,7 +7,7 @@ from broker_runtime.storage.segment.segment import Segment
 
 
 class KnownDamage:
-    """`segments` are the log's current ones; each has its own ranges."""
+    """The damaged ranges of one log. `segments` are the log's current ones; each has its own ranges."""
 
     __slots__ = ("_may_be_there", "_segments")
 

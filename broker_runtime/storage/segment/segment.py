@@ -17,7 +17,10 @@ from kafka_bytes.batches import Header
 
 
 class Segment(SegmentReader):
-    """`created_ms` is the broker's time when this process created or loaded the segment. Methods raise OSError."""
+    """One segment of a log: a file of batches and its indexes.
+
+    `created_ms` is the broker's time when this process created or loaded the segment. Methods raise OSError.
+    """
 
     __slots__ = (
         "_since_index",

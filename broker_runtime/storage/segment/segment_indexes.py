@@ -11,7 +11,9 @@ def segment_path(folder: Path, base_offset: int, suffix: str) -> Path:
 
 
 class SegmentIndexes:
-    """`offsets`: (last offset of a batch above the base offset, its position); `times`: (time, relative offset).
+    """The offset index and the time index of one segment.
+
+    `offsets`: (last offset of a batch above the base offset, its position); `times`: (time, relative offset).
 
     An entry of `times` is the newest batch so far; it is added if that batch has changed since the last entry. Damaged
     or lost indexes are rebuilt from the batches. Methods raise OSError.
@@ -95,7 +97,7 @@ class SegmentIndexes:
 
 
 def keep_in_memory(indexes: SegmentIndexes) -> None:
-    """Never write the files again. Without them the next start checks each batch of the segment: see `forget`."""
+    """Never write the files again. Without them the next start checks each batch of the segment."""
     indexes.offsets.is_written = indexes.times.is_written = False
 
 

@@ -20,7 +20,7 @@ NOT_CHECKED = float("-inf")
 
 
 class SegmentReader:
-    """Only `size` bytes of the file count: whole batches of the offsets from `base_offset` up to `next_offset`.
+    """Reads the first `size` bytes of the file: whole batches of the offsets from `base_offset` up to `next_offset`.
 
     Methods raise OSError, and KafkaError with KAFKA_STORAGE_ERROR when the file is damaged.
     """
@@ -62,7 +62,7 @@ class SegmentReader:
         return chain.from_iterable(headers(file, path, *part) for part in stretches(self.damage, position, stop))
 
     def _extents(self, position: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-        """As `stored_batches.extents`, without the damaged ranges."""
+        """Yield (position, end, base offset, last offset) of the batches outside of damaged ranges."""
         if not self.damage:
             return extents(self.file, self.path, position, stop)
         file, path = self.file, self.path
@@ -74,7 +74,10 @@ class SegmentReader:
         self._hints.clear()
 
     def position_from(self, offset: int) -> int | None:
-        """Like `position_of`, but an offset in a damaged range gives the position of the next readable batch."""
+        """Return the position of the batch that has `offset`.
+
+        If no batch has it, or it is damaged, return that of the next readable batch.
+        """
         damaged = range_at(self.damage, offset)
         if damaged is None:
             return self.position_of(offset)
@@ -104,7 +107,10 @@ class SegmentReader:
         return position
 
     def _position_behind(self, entry: tuple[int, int], offset: int) -> int | None:
-        """Like `_search`, from an index entry; None when it names no batch of the log, as a damaged index does."""
+        """Return the position of the batch at `offset`, searched from an index entry.
+
+        None if the entry names no batch, because the index is damaged.
+        """
         try:
             return self._search(offset, entry[1], self.base_offset + entry[0]) if entry[1] >= 0 else None
         except KafkaError:

@@ -45,7 +45,7 @@ def example_commands(page: str, example: str) -> list[str]:
 
 
 def followed(readme: Path) -> Iterator[str]:
-    """Run the commands of Install, and yield each one that succeeded; see `run`."""
+    """Run the commands of Install, and yield each one that succeeded."""
     for command in install_commands(readme.read_text(encoding="utf-8")):
         run(command)
         yield command

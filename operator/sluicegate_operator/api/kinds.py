@@ -45,7 +45,8 @@ class CustomKind:
         return self.model.plural
 
     @property
-    def by_people(self) -> bool:
+    def by_users(self) -> bool:
+        """Whether users write objects of the kind; the operator reacts to each change of them."""
         return bool(self.queues)
 
 
@@ -65,5 +66,3 @@ _TABLE = (
     CustomKind(Topic, (Queue.TOPICS,)),
 )
 KINDS: Final[Mapping[str, CustomKind]] = MappingProxyType({kind.name: kind for kind in _TABLE})
-BY_PEOPLE: Final = tuple(kind for kind in _TABLE if kind.by_people)
-"""Kinds that users write; the operator reacts to each change of them."""

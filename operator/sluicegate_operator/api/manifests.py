@@ -132,7 +132,7 @@ def load_manifests(
         except InvalidManifest as error:
             errors += [ManifestError(file, index, p.field, p.message) for p in error.problems]
             continue
-        if not KINDS[resource.kind].by_people:
+        if not KINDS[resource.kind].by_users:
             sentence = "is written only by the operator; remove it from the file"
             errors.append(ManifestError(file, index, "kind", sentence))
             continue

@@ -15,7 +15,7 @@ class Queue(StrEnum):
     STATUSES = "statuses"
     """Writes the statuses of ConnectionQuotas: quotas.statuses."""
     OBSERVED = "observed"
-    """Reads what limits hold back: quotas.observing.observed."""
+    """Reads which connections limits throttle (quotas.observing.observed)."""
     CLUSTERS = "clusters"
     """Applies a cluster's children, and writes its status: handlers.reconcilers.clusters."""
     LISTENERS = "listeners"

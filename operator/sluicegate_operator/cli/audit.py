@@ -45,6 +45,16 @@ def tail(
     table: Annotated[
         list[str] | None, typer.Option("--table", help="Show only these tables: request, partition, ...")
     ] = None,
+    client: Annotated[
+        str | None, typer.Option("--client", help="Show only this client ID, or IDs that begin so: orders-*.")
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="Show only partitions and changes of this topic, or of topic-*.")
+    ] = None,
+    api: Annotated[str | None, typer.Option("--api", help="Show only this API, such as Produce.")] = None,
+    own: Annotated[
+        bool, typer.Option("--own", help="Show followers and Sluicegate's own clients (sluicegate-*), too.")
+    ] = False,
     from_start: Annotated[
         bool, typer.Option("--from-start", help="Show the events that are already in the spools, too.")
     ] = False,
@@ -53,8 +63,11 @@ def tail(
 ) -> None:
     """Show events when brokers write them, until Ctrl-C."""
     folders = spools or _found(data_dir, cluster).spools
-    options = [*_flag("--from-start", from_start), *_flag("--once", once), *_flag("--json", json)]
-    _become("tail", *_each("--table", table or ()), *options, "--", *map(str, folders))
+    given = {"--client": client, "--topic": topic, "--api": api}
+    filters = [f"{name}={value}" for name, value in given.items() if value is not None]
+    flags = {"--own": own, "--from-start": from_start, "--once": once, "--json": json}
+    options = [name for name, is_set in flags.items() if is_set]
+    _become("tail", *_each("--table", table or ()), *filters, *options, "--", *map(str, folders))
 
 
 @audit.command()
@@ -147,10 +160,6 @@ def _found(data_dir: Path, cluster: str | None) -> LocalAudit:
     except DataDirError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(BAD_USE) from None
-
-
-def _flag(name: str, is_set: bool) -> list[str]:
-    return [name] if is_set else []
 
 
 def _each(name: str, values: Iterable[str]) -> list[str]:

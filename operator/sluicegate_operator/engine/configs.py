@@ -40,7 +40,7 @@ class _InForce:
 
 
 class ConfigReconciler:
-    """Keeps the brokers' dynamic configuration as in the BrokerCluster.
+    """Keeps the brokers' dynamic configuration equal to that of the BrokerCluster.
 
     Raises KubeError, after which the queue retries.
     """

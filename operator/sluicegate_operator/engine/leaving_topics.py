@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class LeavingTopics:
-    """Holds Topics by their finalizer until their topic is deleted, or never will be."""
+    """Keeps the finalizers of Topics until their topic is deleted, or until it is certain that it never will be."""
 
     def __init__(self, context: ReconcileContext, deletion_s: float) -> None:
         self._context = context
@@ -30,7 +30,7 @@ class LeavingTopics:
         self._since_s: dict[ClusterKey, dict[str, float]] = {}
         """Time of the first failed try for a Topic, by uid."""
 
-    async def hold(self, topic: Topic) -> None:
+    async def set_finalizer(self, topic: Topic) -> None:
         """Set the finalizer before the topic exists, and only while deleting the Topic deletes the topic."""
         finalizers = [found for found in topic.metadata.finalizers if found != FINALIZER]
         if topic.spec.deletion_policy == "Delete":
@@ -39,7 +39,10 @@ class LeavingTopics:
             await self._context.set_finalizers(reference(topic), finalizers)
 
     async def part_without_cluster(self, key: ClusterKey, snapshot: Snapshot, refusals: Refusals) -> bool:
-        """Whether none is left that waits. `refusals` keeps refusals that may pass."""
+        """Return whether no Topic is left that waits for its finalizer's removal.
+
+        `refusals` keeps refusals that may pass.
+        """
         self._since_s.pop(key, None)
         why, parted = f"BrokerCluster {key[1]} does not exist any more", True
         for leaving in snapshot.leaving_topics:
@@ -57,7 +60,10 @@ class LeavingTopics:
         unreadable: Mapping[str, str],
         refusals: Refusals,
     ) -> bool:
-        """Whether none is left that waits. `unreadable`: see judge_topics. `refusals` keeps refusals that may pass."""
+        """Return whether no Topic is left that waits for its topic's deletion.
+
+        `unreadable` are Topics that cannot be read, and `refusals` keeps refusals that may pass.
+        """
         now_s, waiting = asyncio.get_running_loop().time(), {}
         tried = self._since_s.get(key, {})
         for leaving in snapshot.leaving_topics:

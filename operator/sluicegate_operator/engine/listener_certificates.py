@@ -33,14 +33,14 @@ class ListenerCertificates:
     def __init__(self, secrets: SecretStore) -> None:
         self._secrets = secrets
 
-    async def apply(self, listeners: Sequence[BrokerListener], *, held: bool) -> dict[str, CertificateSeen]:
-        """Return the certificates by metadata.name. With `held` nothing is read or written."""
+    async def apply(self, listeners: Sequence[BrokerListener], *, read_only: bool) -> dict[str, CertificateSeen]:
+        """Return the certificates by metadata.name. With `read_only` nothing is read or written."""
         found: dict[str, CertificateSeen] = {}
         for listener in listeners:
             tls = listener.spec.tls
             if tls is None:
                 found[listener.name] = NO_CERTIFICATE
-            elif held:
+            elif read_only:
                 found[listener.name] = CertificateSeen(listener.status.tls_secret)
             else:
                 found[listener.name] = await self._applied(listener, tls)

@@ -54,11 +54,11 @@ class ListenerReconciler:
                 await self._write(listener, None, ListenerSeen(), ServicesSeen(), refusals, NO_CERTIFICATE)
             return unless_refused(refusals, None)
         # Planned without those that cannot be read, brokers would close their ports.
-        held = cluster.spec.paused or bool(snapshot.unreadable_of(BROKER_LISTENER))
+        read_only = cluster.spec.paused or bool(snapshot.unreadable_of(BROKER_LISTENER))
         pool_of, lasts = partial(context.pool_of, cluster), partial(self._refusals.lasts, cluster.metadata.uid)
-        certificates = await self._certificates.apply(listeners, held=held)
+        certificates = await self._certificates.apply(listeners, read_only=read_only)
         admitted = [_with_certificate(listener, certificates[listener.name].secret) for listener in listeners]
-        seen = await context.fleet.listeners.reconcile(cluster, admitted, pool_of, lasts, held=held)
+        seen = await context.fleet.listeners.reconcile(cluster, admitted, pool_of, lasts, read_only=read_only)
         if seen.not_applied is None:
             self._refusals.ended(cluster.metadata.uid)
         await self._report(cluster, listeners, seen)

@@ -30,7 +30,7 @@ from sluicegate_operator.planning.observers.observers import (
 from sluicegate_operator.planning.status.paused import paused_status
 
 UNSETTLED_RETRY = Retry(1.0, 10.0)
-STATUSES_A_TURN = 25
+STATUSES_PER_SLICE = 25
 
 
 class ObserverCode(Protocol):
@@ -39,10 +39,10 @@ class ObserverCode(Protocol):
     async def find(self, key: ClusterKey, plugins: Sequence[ObserverPlugin], refusals: Refusals) -> ModulesFound:
         """Return the modules that these ObserverPlugins name. `refusals` keeps refusals that may pass."""
 
-    async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, hold: bool) -> None:
+    async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, keeps: bool) -> None:
         """Give the modules to the brokers, if the cluster allows it.
 
-        `hold`: an ObserverPlugin cannot be read, so no module that may belong to it is removed.
+        `keeps`: an ObserverPlugin cannot be read, so no module that may belong to it is removed.
         """
 
     def note(self, cluster: BrokerCluster, plugin: ObserverPlugin) -> str:
@@ -50,7 +50,10 @@ class ObserverCode(Protocol):
 
 
 class ObserverReconciler:
-    """Keeps the brokers' observers as in the ObserverPlugins. Raises KubeError, after which the queue retries."""
+    """Keeps the brokers' observers equal to those of the ObserverPlugins.
+
+    Raises KubeError, after which the queue retries.
+    """
 
     def __init__(self, context: ReconcileContext, code: ObserverCode) -> None:
         self._context = context
@@ -73,16 +76,16 @@ class ObserverReconciler:
         if cluster.spec.paused:
             await self._write_paused(snapshot, plan, refusals)
             return unless_refused(refusals, context.resync_s(cluster))
-        hold = bool(unreadable) or code.hold
+        keeps = bool(unreadable) or code.keeps
         try:
-            await self._code.give(cluster, plan, hold=hold)
+            await self._code.give(cluster, plan, keeps=keeps)
         except NameTakenError as error:
             plan = without_modules(plan, PluginOutcome.CODE_NAME_TAKEN, str(error))
         except KubeError as error:
             if self._refusals.may_pass(cluster.metadata.uid, error):
                 raise
             # Brokers keep the code that they got before.
-            plan, hold = without_modules(plan, PluginOutcome.CODE_REFUSED, str(error)), True
+            plan, keeps = without_modules(plan, PluginOutcome.CODE_REFUSED, str(error)), True
         else:
             self._refusals.ended(cluster.metadata.uid)
         pool = await context.pool(cluster)
@@ -90,7 +93,7 @@ class ObserverReconciler:
         if pool is None:
             result = ObserversResult()
         else:
-            result = await enforce_observers(pool, plan, hold=hold)
+            result = await enforce_observers(pool, plan, keeps=keeps)
         settled = await self._write(snapshot, _without(plan, code.postponed), expected, result, progress, refusals)
         done = settled and not result.failures and not result.unseen
         return unless_refused(refusals, context.resync_s(cluster) if done else UNSETTLED_RETRY)
@@ -107,7 +110,7 @@ class ObserverReconciler:
         """Write the statuses. Return whether no report is in a state that passes within seconds."""
         settled = True
         for number, plugin in enumerate(snapshot.observers):
-            if number % STATUSES_A_TURN == 0:
+            if number % STATUSES_PER_SLICE == 0:
                 await asyncio.sleep(0)
             verdict = plan.verdicts.get(plugin.name)
             if verdict is None:
@@ -123,7 +126,7 @@ class ObserverReconciler:
 
     async def _write_paused(self, snapshot: Snapshot, plan: ObserverPlan, refusals: Refusals) -> None:
         for number, plugin in enumerate(one for one in snapshot.observers if one.name in plan.verdicts):
-            if number % STATUSES_A_TURN == 0:
+            if number % STATUSES_PER_SLICE == 0:
                 await asyncio.sleep(0)
             old = plugin.status
             state = "" if old.state == PluginOutcome.CLUSTER_MISSING else old.state

@@ -151,7 +151,7 @@ class RollReconciler:
         self._context.figures.note_roll(key, roll)
         if isinstance(roll, Restart | WaitForNodes | Done):
             progress.rolling = not isinstance(roll, Done)
-        elif no_roll is not None and not no_roll.holds:
+        elif no_roll is not None and not no_roll.pauses:
             progress.rolling = False
         found = (roll, no_roll, scale, 0 if roll is None else cluster.metadata.generation)
         if (progress.roll, progress.no_roll, progress.scale, progress.roll_generation) != found:

@@ -48,7 +48,7 @@ SEEN_TOGETHER = 100
 
 
 class TopicReconciler:
-    """Keeps topics as in their Topic objects, and reports the result in their status."""
+    """Keeps topics equal to their Topic objects, and reports the result in their status."""
 
     def __init__(self, context: ReconcileContext, *, patience_s: float, deletion_s: float) -> None:
         """`patience_s`: seconds after which a topic is created without the brokers that are missing.
@@ -79,20 +79,20 @@ class TopicReconciler:
             return unless_refused(refusals, context.resync_s(cluster))
         if not (snapshot.topics or snapshot.leaving_topics):
             return unless_refused(refusals, context.resync_s(cluster))
-        not_held = await self._hold(cluster, snapshot.topics, refusals)
+        without_finalizer = await self._set_finalizers(cluster, snapshot.topics, refusals)
         pool = await context.pool(cluster)
         settled = await self._leaving.part(key, pool, snapshot, unreadable, refusals)
         brokers, reassigning = _all_brokers(cluster, pool), False
-        applied = all(made is not None and made.is_applied for made in not_held.values())
+        applied = all(made is not None and made.is_applied for made in without_finalizer.values())
         for page in batched([topic for topic in snapshot.topics if topic.name in verdicts], SEEN_TOGETHER):
             accepted = {
                 topic.name: topic.topic_name
                 for topic in page
-                if verdicts[topic.name].outcome is TopicOutcome.ACCEPTED and topic.name not in not_held
+                if verdicts[topic.name].outcome is TopicOutcome.ACCEPTED and topic.name not in without_finalizer
             }
             seen = await _seen(pool, accepted.values())
             for topic in page:
-                made = not_held.get(topic.name, _Made())
+                made = without_finalizer.get(topic.name, _Made())
                 if topic.name in accepted:
                     made = None
                     with refusals.kept():
@@ -118,7 +118,7 @@ class TopicReconciler:
             fields = {"topic_name": topic.topic_name}
             await self._write(topic, paused_status(topic, topic.status, now(), fields), refusals)
 
-    async def _hold(
+    async def _set_finalizers(
         self, cluster: BrokerCluster, topics: Sequence[Topic], refusals: Refusals
     ) -> "dict[str, _Made | None]":
         """Topics whose finalizer the API server refuses, by name. The other Topics do not wait for them.
@@ -127,7 +127,7 @@ class TopicReconciler:
         refused: dict[str, _Made | None] = {}
         for topic in topics:
             try:
-                await self._leaving.hold(topic)
+                await self._leaving.set_finalizer(topic)
             except KubeError as error:
                 refused[topic.name] = None
                 with refusals.kept():
@@ -145,7 +145,7 @@ class TopicReconciler:
         return TopicTrouble("NotApplied", not_applied_words(sentence))
 
     async def _write(self, topic: Topic, status: TopicStatus, refusals: Refusals) -> None:
-        """With a Warning when it turns out that a person is needed."""
+        """Write the status, and record a Warning if the Topic is Stalled now and was not before."""
         if await write_one_of_many(self._context, topic, status, refusals, without=REMEMBERED_FIELDS):
             await report_stalled(self._context, topic, status)
 

@@ -138,7 +138,7 @@ class WorkQueue(Generic[K]):
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._logged: dict[K, str] = {}
-        """By key, the last refusal of one object that was logged; a key whose work succeeds has none."""
+        """The last refusal of one object that was logged, by key. A key whose work succeeds has none."""
 
     def mark(self, key: K, delay_s: float = 0.0) -> None:
         self._schedule.mark(key, asyncio.get_running_loop().time() + delay_s)

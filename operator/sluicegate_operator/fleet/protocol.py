@@ -72,8 +72,10 @@ class ListenersSeen:
     layout: ClusterLayout
     brokers: Sequence[BrokerSeen]
     fronts: Mapping[str, ServicesSeen]
-    """By the BrokerListener's name. A listener is left out while a refusal may pass and has not lasted: its status
-    stays unchanged."""
+    """What is in front of the brokers, by the BrokerListener's name.
+
+    A listener is left out while a refusal may pass and has not lasted: its status stays unchanged.
+    """
     told: Mapping[int, ListenerOutcome] = field(default_factory=dict)
     not_applied: KubeError | None = None
     """A refusal that may pass. Once it has lasted, one of `fronts` reports it."""
@@ -83,12 +85,18 @@ class ListenerFleet(Protocol):
     """The listeners that clients connect to."""
 
     async def reconcile(
-        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], pool_of: PoolOf, lasts: Lasts, *, held: bool
+        self,
+        cluster: BrokerCluster,
+        listeners: Sequence[BrokerListener],
+        pool_of: PoolOf,
+        lasts: Lasts,
+        *,
+        read_only: bool,
     ) -> ListenersSeen:
         """Bring the listeners of running brokers, and what is in front of them, to the wanted state.
 
-        Changes only what needs no restart, and nothing if `held`. `lasts` returns whether a refusal is reported. Raises
-        KubeError if it concerns all listeners.
+        Changes only what needs no restart, and nothing if `read_only`. `lasts` returns whether a refusal is reported.
+        Raises KubeError if it concerns all listeners.
         """
 
 

@@ -67,11 +67,11 @@ class Context(SharedContext[KubernetesFleet]):
         self._status_slots = asyncio.Semaphore(STATUS_WRITERS_MAX)
 
     def _clusters(self) -> Iterable[Sibling]:
-        for held in self.kube.cache.informers()[BROKER_CLUSTER].store.values():
-            if isinstance(held.value, BrokerCluster):
-                yield held.value
-            elif isinstance(held.value, UnreadableObject):
-                yield held.value.body
+        for cached in self.kube.cache.informers()[BROKER_CLUSTER].store.values():
+            if isinstance(cached.value, BrokerCluster):
+                yield cached.value
+            elif isinstance(cached.value, UnreadableObject):
+                yield cached.value.body
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         found = await self.find_secret(namespace, name)
@@ -97,9 +97,9 @@ class Context(SharedContext[KubernetesFleet]):
         if undeclared and without_fields(manifest, undeclared) == without_fields(before, undeclared):
             return None
         async with self._status_slots:
-            held = await self.kube.apply_status(kind, resource.namespace, resource.name, manifest, uid=uid)
+            cached = await self.kube.apply_status(kind, resource.namespace, resource.name, manifest, uid=uid)
         written = resource.model_copy(update={"status": status})
-        known = held.value if held is not None else None
+        known = cached.value if cached is not None else None
         if not isinstance(known, type(resource)) or known.spec_version != resource.spec_version:
             return written
         # A cached object saves memory when thousands are written at once. Status changes of another client are ignored.

@@ -34,7 +34,7 @@ from sluicegate_operator.kube.cache.feed import Feed
 from sluicegate_operator.kube.cache.reflector import ReflectorSession, pause_s
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.http.errors import KubeUnavailableError
-from sluicegate_operator.kube.http.kinds import BROKER_REGISTRATION, CUSTOM, Kind
+from sluicegate_operator.kube.http.kinds import BROKER_REGISTRATION, USER_KINDS, Kind
 from sluicegate_operator.kube.http.transport import Transport
 
 log = logging.getLogger(__name__)
@@ -189,7 +189,7 @@ def register(feed: Feed, session: ReflectorSession, admission: Admission | None 
 
 def _validate(registry: kopf.OperatorRegistry, admission: Admission) -> None:
     """Register the webhook's handlers. Each id is the path that the chart's ValidatingWebhookConfiguration names."""
-    written, checked = {_selector(kind) for kind in CUSTOM}, _selector(BROKER_REGISTRATION)
+    written, checked = {_selector(kind) for kind in USER_KINDS}, _selector(BROKER_REGISTRATION)
 
     @kopf.on.validate(lambda resource: tuple(resource) in written, id=WARNINGS, registry=registry)
     async def warn(body: kopf.Body, warnings: list[str], **more: Any) -> None:

@@ -30,7 +30,7 @@ from sluicegate_operator.kube.http.kinds import (
 )
 
 OF_CLUSTERS = (BROKER_LISTENER, CONNECTION_QUOTA, TOPIC)
-READ_A_TURN = 50
+READ_PER_SLICE = 50
 """Number of objects that are parsed before other tasks run: a few milliseconds."""
 
 _KEPT_OF_LEAVING = {"name", "namespace", "uid", "resource_version", "finalizers"}
@@ -72,7 +72,7 @@ async def _of_kind(kube: KubeClient, key: ClusterKey, kind: Kind, *, fresh: bool
     read: list[Resource | UnreadableObject] = []
     for number, body in enumerate(bodies):
         read.append(read_object(body))
-        if number % READ_A_TURN == READ_A_TURN - 1:
+        if number % READ_PER_SLICE == READ_PER_SLICE - 1:
             await asyncio.sleep(0)
     return read
 

@@ -24,10 +24,10 @@ from sluicegate_operator.kube.http.kinds import (
     BROKER_REGISTRATION,
     CHILDREN,
     CONFIG_MAP,
-    CUSTOM,
     POD,
     SERVICE,
     STATEFUL_SET,
+    USER_KINDS,
     Kind,
 )
 from sluicegate_operator.planning.registrations.fencing import ContainerEnd
@@ -71,7 +71,7 @@ class Watch:
 
     def on_change(self, kind: Kind, before: CachedObject | None, after: CachedObject | None) -> None:
         """Mark the queues. `before` is None for a new object, and for each cached object when the term begins."""
-        if kind in CUSTOM:
+        if kind in USER_KINDS:
             self._on_object(kind, before, after)
         elif kind == POD:
             self._on_pod(before, after)
@@ -172,45 +172,45 @@ def _queues_of_child(kind: Kind, child: CachedObject) -> tuple[Queue, ...]:
 
 def _clusters(before: CachedObject | None, after: CachedObject | None) -> set[ClusterKey]:
     """Return the clusters that an object belonged to and belongs to: another client may have changed its label."""
-    return {(held.namespace, held.cluster) for held in (before, after) if held is not None and held.cluster}
+    return {(cached.namespace, cached.cluster) for cached in (before, after) if cached is not None and cached.cluster}
 
 
-def _generation(held: CachedObject) -> int:
-    if isinstance(held.value, Resource):
-        return held.value.metadata.generation
-    body = held.value.body if isinstance(held.value, UnreadableObject) else held.value
+def _generation(cached: CachedObject) -> int:
+    if isinstance(cached.value, Resource):
+        return cached.value.metadata.generation
+    body = cached.value.body if isinstance(cached.value, UnreadableObject) else cached.value
     return int(body["metadata"].get("generation") or 0)
 
 
-def _is_orphaning(held: CachedObject) -> bool:
+def _is_orphaning(cached: CachedObject) -> bool:
     """Return whether the object is being deleted, and Kubernetes removes it as the owner of its children."""
-    if isinstance(held.value, Resource):
-        meta = held.value.metadata
+    if isinstance(cached.value, Resource):
+        meta = cached.value.metadata
         return meta.deletion_timestamp is not None and ORPHAN_FINALIZER in meta.finalizers
-    found = (held.value.body if isinstance(held.value, UnreadableObject) else held.value)["metadata"]
+    found = (cached.value.body if isinstance(cached.value, UnreadableObject) else cached.value)["metadata"]
     return bool(found.get("deletionTimestamp")) and ORPHAN_FINALIZER in (found.get("finalizers") or ())
 
 
-def _written(held: CachedObject) -> Hashable:
+def _written(cached: CachedObject) -> Hashable:
     """Return the parts of an object that users write."""
-    if isinstance(held.value, Resource):
-        meta = held.value.metadata
+    if isinstance(cached.value, Resource):
+        meta = cached.value.metadata
         labels, annotations, deleted = meta.labels, meta.annotations, meta.deletion_timestamp is not None
     else:
-        body = held.value.body if isinstance(held.value, UnreadableObject) else held.value
+        body = cached.value.body if isinstance(cached.value, UnreadableObject) else cached.value
         found = body["metadata"]
         labels, annotations = found.get("labels") or {}, found.get("annotations") or {}
         deleted = bool(found.get("deletionTimestamp"))
     pairs = [tuple(sorted(one.items())) for one in (labels, annotations)]
-    return held.uid, _generation(held), deleted, *pairs
+    return cached.uid, _generation(cached), deleted, *pairs
 
 
-def _applied(held: CachedObject) -> Hashable:
+def _applied(cached: CachedObject) -> Hashable:
     """Return the object's applied state.
 
     Kinds without a generation, such as ConfigMaps and Services, use resourceVersion.
     """
-    return _written(held) if _generation(held) else held.version
+    return _written(cached) if _generation(cached) else cached.version
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,16 +230,16 @@ class _PodNews:
     """Phase of a run of an AuditPipeline."""
 
 
-def _pod_news(held: CachedObject | None) -> _PodNews:
-    if held is None or isinstance(held.value, Resource | UnreadableObject):
+def _pod_news(cached: CachedObject | None) -> _PodNews:
+    if cached is None or isinstance(cached.value, Resource | UnreadableObject):
         return _PodNews()
-    body = held.value
+    body = cached.value
     if PIPELINE_LABEL in body["metadata"]["labels"]:
         return _PodNews(phase=(body.get("status") or {}).get("phase") or "")
     pod = node_pod(body)
     if pod is None:
         return _PodNews()
-    wanted, has = selector(held.cluster, pod.role), body["metadata"]["labels"]
+    wanted, has = selector(cached.cluster, pod.role), body["metadata"]["labels"]
     reachable = ("", False) if pod.deleting else (pod.host, pod.ready)
     return _PodNews(
         reachable,

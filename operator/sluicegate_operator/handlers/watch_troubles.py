@@ -5,11 +5,11 @@ import logging
 from sluicegate_operator.handlers.process.health import Readiness
 from sluicegate_operator.kube.cache.cache import Cache
 from sluicegate_operator.kube.http.errors import NOT_SERVED
-from sluicegate_operator.kube.http.kinds import BROKER_REGISTRATION, CUSTOM
+from sluicegate_operator.kube.http.kinds import BROKER_REGISTRATION, USER_KINDS
 
 log = logging.getLogger(__name__)
 
-_OURS = (*CUSTOM, BROKER_REGISTRATION)
+_OURS = (*USER_KINDS, BROKER_REGISTRATION)
 
 
 def report_troubles(cache: Cache, readiness: Readiness) -> None:

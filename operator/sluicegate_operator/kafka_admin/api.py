@@ -34,7 +34,7 @@ from sluicegate_operator.kafka_admin.views import (
     ReassignmentView,
     TopicView,
 )
-from sluicegate_operator.planning.layout.limits import CONNECTION_CREATION_RATE, IP, Entity, QuotaKey
+from sluicegate_operator.planning.limits.limits import CONNECTION_CREATION_RATE, IP, Entity, QuotaKey
 from sluicegate_operator.planning.users.acl_rules import AclRule
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
@@ -192,7 +192,7 @@ class DamageAdmin(Caller):
     async def describe_log_damage(self) -> LogDamage:
         """Return the offsets that this broker cannot read.
 
-        As for `describe_brokers`, some brokers close the connection.
+        Only brokers of this project serve the API; others may close the connection.
         """
         return await self.call(log_damage.describe())
 

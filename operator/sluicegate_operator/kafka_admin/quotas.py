@@ -15,8 +15,8 @@ from kio.static.primitive import f64, i8
 
 from sluicegate_operator.kafka_admin.connecting.exchange import Exchange
 from sluicegate_operator.kafka_admin.errors import KafkaApiError, check
-from sluicegate_operator.planning.layout.connection_groups import CONNECTION_GROUP
-from sluicegate_operator.planning.layout.limits import Entity, QuotaKey, quota_words
+from sluicegate_operator.planning.limits.connection_groups import CONNECTION_GROUP
+from sluicegate_operator.planning.limits.limits import Entity, QuotaKey, quota_words
 
 MATCH_EXACT_NAME, MATCH_DEFAULT_NAME, MATCH_ANY_NAME = i8(0), i8(1), i8(2)
 

@@ -149,7 +149,7 @@ class ConfigEntry:
 
 
 Configs = Mapping[str, ConfigEntry]
-"""By name."""
+"""Configuration entries by their keys."""
 
 
 @dataclass(frozen=True, slots=True)

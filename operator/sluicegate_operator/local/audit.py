@@ -10,7 +10,10 @@ FOLDER = "audit"
 
 
 class LocalAudit(NamedTuple):
-    """`segments` may not exist yet; `spools` are those of all brokers that have any."""
+    """The folders of a local audit log.
+
+    `segments` may not exist yet; `spools` are those of all brokers that have any.
+    """
 
     segments: Path
     spools: tuple[Path, ...]

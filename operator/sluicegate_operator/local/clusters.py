@@ -29,7 +29,10 @@ CERTIFICATES_RETRY = Retry(2.0, 10.0)
 
 
 class LocalClusters:
-    """`chosen` are the clusters that may run here; `external` has the brokers of external clusters."""
+    """Reconciles the clusters of `sluicegate up`.
+
+    `chosen` are the clusters that may run here; `external` has the brokers of external clusters.
+    """
 
     def __init__(
         self, context: LocalContext, landers: LocalLanders, limits: LimitChanges, say: Callable[[str], None]
@@ -83,7 +86,7 @@ class LocalClusters:
 
     async def _admitted(self, listeners: Sequence[BrokerListener]) -> list[BrokerListener]:
         """Return the listeners with their certificates. Brokers would restart for certificates after their start."""
-        certificates = await self._certificates.apply(listeners, held=False)
+        certificates = await self._certificates.apply(listeners, read_only=False)
         found = []
         for listener in listeners:
             status = listener.status.model_copy(update={"tls_secret": certificates[listener.name].secret})

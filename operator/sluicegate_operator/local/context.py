@@ -142,7 +142,7 @@ class NoConfigMaps:
     async def find(self, key: ClusterKey, plugins: Sequence[ObserverPlugin], refusals: Refusals) -> ModulesFound:
         return ModulesFound()
 
-    async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, hold: bool) -> None:
+    async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, keeps: bool) -> None:
         pass
 
     def note(self, cluster: BrokerCluster, plugin: ObserverPlugin) -> str:

@@ -32,14 +32,17 @@ An adopted topic stays adopted, and an external cluster is recognized by its id.
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """`written` are new or changed objects, `gone` are removed ones."""
+    """The changes between two applied sets of files. `written` are new or changed objects, `gone` are removed ones."""
 
     written: tuple[Resource, ...]
     gone: tuple[Resource, ...]
 
 
 class LocalObjects:
-    """`apply` takes the present content of the files; the other methods serve reconcilers."""
+    """The objects of `sluicegate up`, from files and from reconcilers.
+
+    `apply` takes the present content of the files; the other methods serve reconcilers.
+    """
 
     def __init__(self, remembered: Remembered, write: Callable[[Remembered], None]) -> None:
         self._remembered = remembered
@@ -47,7 +50,7 @@ class LocalObjects:
         self._uids = count(1)
         self._objects: dict[Identity, Resource] = {}
         self._leaving: dict[str, Topic | KafkaUser] = {}
-        """By uid."""
+        """Topics and KafkaUsers that are being deleted, by uid."""
 
     @property
     def resources(self) -> tuple[Resource, ...]:

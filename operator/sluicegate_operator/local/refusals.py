@@ -54,10 +54,10 @@ def not_for_a_laptop(manifests: Manifests) -> list[str]:
 
 def broken_transitions(before: Manifests, after: Manifests) -> list[str]:
     """Return the changes that an API server with the objects `before` would refuse in `after`."""
-    held = {resource.identity: resource for resource in before.resources}
+    earlier = {resource.identity: resource for resource in before.resources}
     sentences = []
     for resource in after.resources:
-        old = held.get(resource.identity)
+        old = earlier.get(resource.identity)
         if old is not None:
             sentences += [f"{resource.kind} {resource.name}: {problem}" for problem in broken_rules(resource, old)]
     return sentences

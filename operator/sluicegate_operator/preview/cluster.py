@@ -14,9 +14,9 @@ from sluicegate_operator.api.models.topic import Topic
 from sluicegate_operator.api.schema.quantities import amount
 from sluicegate_operator.planning.layout.broker_config import plan_broker_config
 from sluicegate_operator.planning.layout.cluster_layout import Role, dynamic_config, plan_cluster
-from sluicegate_operator.planning.layout.limits import ObservedLimits
 from sluicegate_operator.planning.layout.preview_nodes import NodeKind, NodeRestart, RunningNodes, preview_restarts
 from sluicegate_operator.planning.layout.volumes import wanted_storage
+from sluicegate_operator.planning.limits.limits import ObservedLimits
 from sluicegate_operator.planning.observers.observers import ObserverPlan, plan_observers, same_observer_value
 from sluicegate_operator.planning.topics.topics import (
     AddPartitions,
@@ -35,7 +35,10 @@ from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas
 
 @dataclass(frozen=True, slots=True)
 class ClusterPreview:
-    """`live`: a phrase for each change while nodes run. `notes`: further facts for the user."""
+    """The effects of new manifests on a cluster.
+
+    `live`: a phrase for each change while nodes run. `notes`: further facts for the user.
+    """
 
     namespace: str
     name: str

@@ -26,7 +26,10 @@ _FINE = (PluginOutcome.ACCEPTED, PluginOutcome.DISABLED, PluginOutcome.CODE_MISS
 
 @dataclass(frozen=True, slots=True, order=True)
 class Complaint:
-    """`stalls`: the object has no effect at all; otherwise a part of it has none."""
+    """A reason why an accepted object would not work.
+
+    `stalls`: the object has no effect at all; otherwise a part of it has none.
+    """
 
     kind: str
     namespace: str

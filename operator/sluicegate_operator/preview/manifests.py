@@ -50,7 +50,10 @@ class ObjectOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ObjectPreview:
-    """`changes`: a phrase for each field of the spec that differs; `problems`: why the API server would refuse it."""
+    """The effects of new manifests on one object.
+
+    `changes`: a phrase for each field of the spec that differs; `problems`: why the API server would refuse it.
+    """
 
     kind: str
     namespace: str
@@ -62,7 +65,10 @@ class ObjectPreview:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """`complaints`: new complaints about objects that would be accepted. `notes`: sentences about the whole preview."""
+    """The effects of new manifests.
+
+    `complaints`: new complaints about objects that would be accepted. `notes`: sentences about the whole preview.
+    """
 
     objects: tuple[ObjectPreview, ...]
     clusters: tuple[ClusterPreview, ...]

@@ -5,7 +5,7 @@ quota, `plan` plans all quotas of a cluster, and `ledger` remembers the limits t
 these between passes, and `status` writes the texts for users. Those five do no I/O, and neither do the modules that
 they use.
 
-The words of the path, each made of those before it:
+`model.QuotaName` identifies a quota within its cluster. The words of the path, each made of those before it:
 
 - Claim: what one quota asks for its target (`plan`).
 - Ruling: the decision on all claims for one target, with the limits that follow (`plan`).
@@ -17,7 +17,7 @@ The words of the path, each made of those before it:
 Invariants:
 
 - A limit goes to brokers before its status is written, and waits neither for a roll nor for a status.
-- While an object that limits follow from cannot be read, limits may become stricter; none is lifted (`held_limits`).
+- While an object that limits follow from cannot be read, limits may become stricter; none is lifted (`kept_limits`).
 - On brokers that other clients configure too, only limits that the operator set are lifted (`external`).
 - A change costs no more than the change itself: brokers are asked for everything only at a start, at each resync, and
   after they did not answer (`ledger`).

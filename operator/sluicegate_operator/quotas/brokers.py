@@ -1,6 +1,6 @@
 """The I/O of the quota path with a cluster's brokers: send changes, ask each broker, send the rest, read back.
 
-The operator and `sluicegate up` both use it. planning.layout.limits decides which limits differ. Nothing here restarts
+The operator and `sluicegate up` both use it. planning.limits.limits decides which limits differ. Nothing here restarts
 a broker. A broker that is down is named in the result, and the others are still updated. Times are seconds of the event
 loop's clock.
 """
@@ -14,8 +14,8 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.kafka.broker_limits import Failure, Questions, apply_actions, read_limits
 from sluicegate_operator.kafka_admin.errors import is_refusal
-from sluicegate_operator.planning.layout.connection_groups import CONNECTION_GROUP
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.connection_groups import CONNECTION_GROUP
+from sluicegate_operator.planning.limits.limits import (
     IP,
     Action,
     DesiredLimits,
@@ -28,8 +28,8 @@ from sluicegate_operator.planning.layout.limits import (
     missing,
     missing_words,
 )
+from sluicegate_operator.quotas.kept_limits import KEEP_NOTHING, Keep, differing, keep_limits
 from sluicegate_operator.quotas.model import Limits, TargetKey, config_limits, while_open
-from sluicegate_operator.quotas.observing.held_limits import differing, hold
 from sluicegate_operator.quotas.state.ledger import LimitLedger
 
 FIRST_PAUSE_S = 0.005
@@ -57,34 +57,40 @@ class BrokerEnforcement:
 
 
 @dataclass(frozen=True, slots=True)
+class ListenerWishes:
+    """The part of a pass that depends on which listeners brokers have open."""
+
+    closing: Mapping[TargetKey, Limits] = field(default_factory=dict)
+    """Limits of removed listeners; they are wanted while a broker still has the listener open."""
+    always_read: bool = False
+    """Whether brokers report their open listeners even if no key is requested."""
+
+
+@dataclass(frozen=True, slots=True)
 class WantedLimits:
     """The limits of one pass.
 
-    `started_at_s`: when the operator learned of them. `deadline_s`: how long brokers may take to show them.
-    `gives_way`: whether another pass is due. `changed`: limits that differ from those of the last pass. `hold`: see
-    held_limits. `held_groups`: names of connection groups that are held if other limits are not. `closing`: limits that
-    are wanted while a broker has the listener open. `looks_at_listeners`: whether brokers report their open listeners
-    even if no key is requested.
+    `started_at_s` is when the operator learned of them, and `deadline_s` is how long brokers may take to show them.
+    `changed` are the limits that differ from those of the last pass. `gives_way` returns whether another pass is due.
     """
 
     desired: DesiredLimits
     started_at_s: float
     deadline_s: float = 5.0
     changed: frozenset[LimitKey] = frozenset()
-    released: frozenset[LimitKey] = frozenset()
-    """Limits that no quota wants any more, on a cluster that other clients configure too; the operator set them."""
     ours: frozenset[LimitKey] | None = None
-    """On such a cluster: limits that may be held or lifted. None means all."""
-    hold: bool = False
-    held_groups: frozenset[str] = frozenset()
-    closing: Mapping[TargetKey, Limits] = field(default_factory=dict)
-    looks_at_listeners: bool = False
+    """The limits that the operator set, on a cluster that other clients configure too: only these may be lifted.
+
+    None on a cluster of which the operator sets all limits.
+    """
+    keep: Keep = KEEP_NOTHING
+    listeners: ListenerWishes = field(default_factory=ListenerWishes)
     gives_way: Callable[[], bool] = lambda: False
 
     @property
-    def holds(self) -> bool:
-        """Whether any limits are held."""
-        return self.hold or bool(self.held_groups)
+    def released(self) -> frozenset[LimitKey]:
+        """The limits of `ours` that are lifted if no quota wants them."""
+        return frozenset() if self.ours is None or self.keep.all else self.ours
 
     @property
     def entity_types(self) -> tuple[str, ...]:
@@ -123,7 +129,7 @@ class EnforcementResult:
 
     @property
     def enforced_at_s(self) -> float | None:
-        """When the last broker was seen to enforce everything; None while a broker does not."""
+        """Time at which the last broker was seen to enforce all limits; None while a broker does not."""
         times = [broker.enforced_at_s for broker in self.brokers if broker.enforced_at_s is not None]
         return max(times) if times and self.is_complete else None
 
@@ -149,8 +155,8 @@ def _bring_up_to_date(ledger: LimitLedger, pool: BrokerPool, wanted: WantedLimit
     places = {broker.broker_id: (broker.host, broker.port) for broker in pool.brokers}
     ledger.keep(places, {broker.broker_id for broker in pool.brokers if broker.up})
     ledger.changed(wanted.changed)
-    if wanted.holds or ledger.held:
-        # Brokers lack limits that were held back meanwhile, and these are in no change any more.
+    if wanted.keep.any or ledger.kept_any:
+        # Brokers lack the wanted values of the limits that they kept, and no later change contains these limits.
         ledger.read_all()
 
 
@@ -173,15 +179,17 @@ class _Run:
         self._due = due
         self._through = pool.doubting({b: Unreachable(b, "") for b in ledger.silent})
         """The brokers to send changes through; any of them accepts a change."""
-        self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere({}))
-        self._closing = frozenset(key for at, limits in wanted.closing.items() for key in config_limits(at, limits))
+        self._desired = while_open(wanted.desired, wanted.listeners.closing, ledger.open_somewhere({}))
+        self._closing = frozenset(
+            key for at, limits in wanted.listeners.closing.items() for key in config_limits(at, limits)
+        )
         self._failures: list[Failure] = []
         self._sent: list[Action] = []
         self._until_s = asyncio.get_running_loop().time() + wanted.deadline_s
 
     async def enforce(self) -> EnforcementResult:
         wanted, ledger = self._wanted, self._ledger
-        if ledger.any_whole and not wanted.holds:
+        if ledger.any_whole and not wanted.keep.any:
             # It is known what brokers have, so the changes are sent before the brokers are asked.
             await self._send(changes(self._desired, wanted.changed))
         told = frozenset(key for action in self._sent for key in action.keys)
@@ -191,12 +199,11 @@ class _Run:
         seen = await self._read(asked)
         answers = {b: answer for b, answer in seen.items() if isinstance(answer, ObservedLimits)}
         self._through = self._through.doubting(seen)
-        self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere(answers))
-        kept_back = frozenset[LimitKey]()
-        if wanted.holds:
-            groups = None if wanted.hold else wanted.held_groups
-            stated, self._desired = self._desired, hold(self._desired, answers, wanted.ours, groups)
-            kept_back = differing(stated, self._desired)
+        self._desired = while_open(wanted.desired, wanted.listeners.closing, ledger.open_somewhere(answers))
+        kept = frozenset[LimitKey]()
+        if wanted.keep.any:
+            stated, self._desired = self._desired, keep_limits(self._desired, answers, wanted.keep, wanted.ours)
+            kept = differing(stated, self._desired)
         lacking: dict[int, Missing] = {}
         for broker_id, answer in answers.items():
             lacking[broker_id] = self._judge(broker_id, asked[broker_id], answer)
@@ -204,13 +211,13 @@ class _Run:
             await asyncio.sleep(0)
         untold = {b: Missing(lacks.limits - told, lacks.own) for b, lacks in lacking.items() if lacks}
         await self._send(changes_of(self._desired, untold))
-        unasked_for = {b: self._unasked_for(untold[b]) for b in clean & untold.keys() if not ledger.held}
+        unasked_for = {b: self._unasked_for(untold[b]) for b in clean & untold.keys() if not ledger.kept_any}
         drift = changes_of(self._desired, unasked_for)
-        ledger.held = wanted.holds
+        ledger.kept_any = wanted.keep.any
         brokers = await asyncio.gather(
             *(self._until_enforced(b, seen[b.broker_id], lacking) for b in self._pool.brokers)
         )
-        ledger.kept_back = kept_back
+        ledger.kept = kept
         self._note_refusals()
         ordered = tuple(sorted(brokers, key=lambda broker: broker.broker_id))
         return EnforcementResult(ordered, wanted.started_at_s, tuple(self._sent), tuple(self._failures), tuple(drift))
@@ -249,7 +256,7 @@ class _Run:
         wanted = self._wanted
         total = len(self._desired.quotas)
         one = None if broker is None else [broker]
-        listeners = wanted.looks_at_listeners
+        listeners = wanted.listeners.always_read
         return await read_limits(self._pool, Questions(asked, total, wanted.entity_types, listeners), one)
 
     async def _until_enforced(

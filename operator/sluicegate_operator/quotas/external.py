@@ -19,7 +19,7 @@ from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.errors import is_refusal
 from sluicegate_operator.kafka_admin.views import ConfigSource, ConfigSynonym
-from sluicegate_operator.planning.layout.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
+from sluicegate_operator.planning.limits.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
 from sluicegate_operator.quotas.brokers import (
     EnforcementResult,
     EnforcementState,
@@ -64,7 +64,7 @@ async def enforce_beside_others(
         # Limits that are lifted now make room for new ones.
         kept = replace(wanted, desired=those_of(wanted.desired, before))
         result = await enforce_beside_others(pool, kept, ledger, before, remember)
-        ledger.kept_back |= keys_of(now - before)
+        ledger.kept |= keys_of(now - before)
         # Not as changed limits: a limit that was never set may belong to another client, and must not be lifted.
         ledger.read_all()
         return _too_many(result, count)
@@ -75,14 +75,13 @@ async def enforce_beside_others(
     pool, desired = await _with_others(pool, wanted, mine)
     # A changed limit that was never set may belong to another client.
     changed = frozenset(key for key in wanted.changed if key in ours)
-    released = frozenset[LimitKey]() if wanted.hold else ours
-    wanted = replace(wanted, desired=desired, changed=changed, released=released, ours=ours)
+    wanted = replace(wanted, desired=desired, changed=changed, ours=ours)
     result = await enforce(pool, wanted, ledger)
     states = {broker.state for broker in result.brokers}
     lifted = not result.failures and EnforcementState.ENFORCED in states and EnforcementState.LAGGING not in states
     # A broker may still set limits whose change it has not answered.
     awaited = those_with(mine, ledger.doubts.keys_awaited)
-    left = now | awaited if lifted and not wanted.hold else mine
+    left = now | awaited if lifted and not wanted.keep.all else mine
     left -= those_with(now - before, _never_set(result, ledger)) - awaited
     if mine != left:
         await remember(left)

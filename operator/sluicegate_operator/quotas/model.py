@@ -1,7 +1,7 @@
 """The meaning of ConnectionQuotas: targets, the strictest of several quotas on one target, and Kafka's keys for them.
 
 This module owns the precedence between ConnectionQuotas and the translation to Kafka's keys and quota entities.
-quotas.plan plans all quotas of a cluster; planning.layout.limits has the limits as brokers keep them.
+quotas.plan plans all quotas of a cluster; planning.limits.limits has the limits as brokers keep them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from ipaddress import ip_address
 
-from sluicegate_operator.api.configs.config_keys import LISTENER_PREFIX
+from sluicegate_operator.api.configs.config_keys import ADAPTIVE_MIN_RATE, ADAPTIVE_P99, LISTENER_PREFIX
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota, QuotaTarget
-from sluicegate_operator.planning.layout.connection_groups import (
+from sluicegate_operator.api.models.parts.adaptive_rate import AdaptiveRate
+from sluicegate_operator.planning.limits.connection_groups import (
     canonical_member,
     group_limits,
     group_name,
     membership,
 )
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.limits import (
     COUNT,
     COUNT_PER_IP,
     COUNT_PER_IP_OVERRIDES,
@@ -32,6 +33,14 @@ from sluicegate_operator.planning.status.seniority import Seniority
 
 OVERRIDES_BYTES_MAX = 32767
 """Maximum length of a configuration value in Kafka. The counts of all addresses of a cluster share one value."""
+
+
+QuotaName = str
+"""The metadata.name of a ConnectionQuota. It identifies the quota within its cluster: both are in one namespace.
+
+A quota that is deleted and created again has the same name and another uid. Whatever was known of the earlier object is
+forgotten then, except its selected pods (`KnownQuota.of`).
+"""
 
 
 class TargetKind(StrEnum):
@@ -95,10 +104,11 @@ class TargetKey:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits that brokers enforce on one target; None means no limit."""
+    """The limits that brokers enforce on one target; None means no limit. `rate` is the highest rate of `adaptive`."""
 
     rate: int | None = None
     count: int | None = None
+    adaptive: AdaptiveRate | None = None
 
 
 class QuotaOutcome(StrEnum):
@@ -130,7 +140,7 @@ class Verdict:
     Conflicted means that every field lost; a quota of which only some fields lost is Accepted and has conflicts.
     """
 
-    quota: str
+    quota: QuotaName
     target: TargetKey
     outcome: QuotaOutcome
     message: str = ""
@@ -213,7 +223,9 @@ def ended_keys(quota: ConnectionQuota, target: TargetKey) -> frozenset[LimitKey]
     For a connection group the result has no members: an address is in no group once the group has no limits.
     """
     winners = winners_of([quota])
-    return frozenset(group_of_quota(quota, winners, {}) if target.is_group else limit_keys(target, limits_of(winners)))
+    if target.is_group:
+        return frozenset(group_of_quota(quota, winners, {}))
+    return frozenset(limit_keys(target, limits_of([quota], winners)))
 
 
 def pods_unknown(quota: ConnectionQuota, target: TargetKey) -> Verdict:
@@ -235,7 +247,9 @@ def selects_elsewhere(quota: ConnectionQuota, target: TargetKey) -> Verdict | No
 def unsupported(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
     """Return the verdict for a cluster that runs Apache Kafka; None if Kafka supports all that the quota asks for."""
     lacks = ""
-    if quota.spec.is_observing:
+    if quota.spec.adaptive is not None:
+        lacks = "has no adaptive rates; set maxConnectionCreationRate"
+    elif quota.spec.is_observing:
         lacks = "cannot observe a limit without enforcing it; set mode Enforce"
     elif target.kind is TargetKind.CIDR:
         lacks = "has no quotas on ranges of addresses; set target.ip for each address, or defaultIp"
@@ -272,7 +286,7 @@ def too_many_addresses(verdict: Verdict) -> Verdict:
 
 def limit_of(quota: ConnectionQuota, limit: LimitField) -> int | None:
     spec = quota.spec
-    return spec.max_connection_creation_rate if limit is LimitField.RATE else spec.max_connections
+    return spec.highest_rate if limit is LimitField.RATE else spec.max_connections
 
 
 Winners = Mapping[LimitField, tuple[int | None, str]]
@@ -287,8 +301,11 @@ def winners_of(rivals: Sequence[ConnectionQuota]) -> Winners:
     return {limit: _strictest(rivals, limit) for limit in LimitField}
 
 
-def limits_of(winners: Winners) -> Limits:
-    return Limits(winners[LimitField.RATE][0], winners[LimitField.COUNT][0])
+def limits_of(quotas: Sequence[ConnectionQuota], winners: Winners) -> Limits:
+    """Return the limits of a target. `quotas` are those that compete for it, and have these winners."""
+    rate, winner = winners[LimitField.RATE]
+    adaptive = next((quota.spec.adaptive for quota in quotas if quota.name == winner), None)
+    return Limits(rate, winners[LimitField.COUNT][0], adaptive)
 
 
 def _strictest(rivals: Sequence[ConnectionQuota], limit: LimitField) -> tuple[int | None, str]:
@@ -332,10 +349,14 @@ def config_limits(target: TargetKey, limit: Limits) -> dict[str, int]:
     """Return the dynamic broker keys that belong to one target alone."""
     prefix = f"{LISTENER_PREFIX}{target.name.lower()}."
     keys: dict[str, int | None] = {}
-    if target.kind is TargetKind.BROKER:
-        keys = {RATE: limit.rate, COUNT: limit.count}
-    elif target.kind is TargetKind.LISTENER:
-        keys = {f"{prefix}{RATE}": limit.rate, f"{prefix}{COUNT}": limit.count}
+    if target.kind in (TargetKind.BROKER, TargetKind.LISTENER):
+        own = prefix if target.kind is TargetKind.LISTENER else ""
+        keys = {f"{own}{RATE}": limit.rate, f"{own}{COUNT}": limit.count}
+        if limit.adaptive is not None:
+            keys |= {
+                f"{own}{ADAPTIVE_P99}": limit.adaptive.objective.p99_ms,
+                f"{own}{ADAPTIVE_MIN_RATE}": limit.adaptive.min_rate,
+            }
     elif target.kind is TargetKind.DEFAULT_IP:
         keys = {COUNT_PER_IP: limit.count}
     return {key: value for key, value in keys.items() if value is not None}

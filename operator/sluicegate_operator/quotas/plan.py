@@ -17,11 +17,12 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.connection_quota import AFTER_ALL, ConnectionQuota
 from sluicegate_operator.planning.layout.cluster_layout import cluster_listeners
-from sluicegate_operator.planning.layout.connection_groups import ANYBODY
-from sluicegate_operator.planning.layout.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey, QuotaKey
+from sluicegate_operator.planning.limits.connection_groups import ANYBODY
+from sluicegate_operator.planning.limits.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey, QuotaKey
 from sluicegate_operator.planning.status.seniority import Seniority, seniority
 from sluicegate_operator.quotas.model import (
     Limits,
+    QuotaName,
     TargetKey,
     TargetKind,
     Verdict,
@@ -43,12 +44,12 @@ from sluicegate_operator.quotas.model import (
     winners_of,
 )
 
-COMPARED_A_TURN = 1000
-PLANNED_A_TURN = 100
+COMPARED_PER_SLICE = 1000
+PLANNED_PER_SLICE = 100
 """Number of quotas in one step: a few milliseconds."""
 BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
-_NOBODY = frozenset[str]()
+_NOBODY = frozenset[QuotaName]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +106,16 @@ class Ruling:
     """
 
     claims: tuple[Claim, ...] = field(compare=False)
-    ended: frozenset[str] = _NOBODY
+    ended: frozenset[QuotaName] = _NOBODY
     room: bool = True
     limits: Limits | None = None
-    verdicts: Mapping[str, Verdict] = field(default_factory=lambda: _NOTHING)
-    groups: Mapping[str, Mapping[QuotaKey, float]] = field(default_factory=lambda: _NOTHING)
-    members: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    verdicts: Mapping[QuotaName, Verdict] = field(default_factory=lambda: _NOTHING)
+    groups: Mapping[QuotaName, Mapping[QuotaKey, float]] = field(default_factory=lambda: _NOTHING)
+    members: Mapping[QuotaName, int] = field(default_factory=lambda: _NOTHING)
     closing: Limits | None = None
     count: tuple[Seniority, int] | None = None
 
-    def keys(self, quota: str) -> AbstractSet[LimitKey]:
+    def keys(self, quota: QuotaName) -> AbstractSet[LimitKey]:
         """Return the limits that brokers must have as planned for this quota to be in force.
 
         If the quota has expired, brokers must have lifted them.
@@ -159,13 +160,13 @@ class ReadOften:
 class QuotaPlan:
     """The plan of a cluster.
 
-    `desired`: all limits of the cluster. `of`: the ruling on each quota, by its metadata.name. `changed`: limits that
+    `desired`: all limits of the cluster. `of`: the ruling on each quota. `changed`: limits that
     differ from the previous plan. No limit ends between `ended_last` and `next_expiry`.
     """
 
     desired: DesiredLimits = field(default_factory=DesiredLimits)
     rulings: Mapping[TargetKey, Ruling] = field(default_factory=dict)
-    of: Mapping[str, Ruling] = field(default_factory=dict, compare=False)
+    of: Mapping[QuotaName, Ruling] = field(default_factory=dict, compare=False)
     scope: Scope | None = None
     next_expiry: datetime = AFTER_ALL
     ended_last: datetime = BEFORE_ALL
@@ -179,25 +180,25 @@ class QuotaPlan:
         return {target: one.limits for target, one in self.rulings.items() if one.limits is not None}
 
     @property
-    def verdicts(self) -> dict[str, Verdict]:
-        """The verdicts by the quota's metadata.name."""
+    def verdicts(self) -> dict[QuotaName, Verdict]:
+        """The verdict on each quota."""
         return {name: verdict for one in self.rulings.values() for name, verdict in one.verdicts.items()}
 
     @property
     def closing(self) -> dict[TargetKey, Limits]:
-        """The closing limits by target, see Ruling."""
+        """Limits of listeners without BrokerListener, which stay until no broker has the port open, by target."""
         return {at: limits for at in self.read_often.listeners if (limits := self.rulings[at].closing) is not None}
 
     @property
-    def members(self) -> dict[str, int]:
+    def members(self) -> dict[QuotaName, int]:
         """The number of addresses and ranges in the connection group of each quota."""
         return {name: number for one in self.rulings.values() for name, number in one.members.items()}
 
-    def keys(self, quota: str) -> AbstractSet[LimitKey]:
-        """See Ruling."""
+    def keys(self, quota: QuotaName) -> AbstractSet[LimitKey]:
+        """Return the limits that brokers must have as planned for this quota to be in force."""
         return self.of[quota].keys(quota)
 
-    def quotas_on(self, target: TargetKey) -> list[str]:
+    def quotas_on(self, target: TargetKey) -> list[QuotaName]:
         """Return the names of the quotas that limit the target, the oldest first."""
         ruling = self.rulings.get(target)
         return [claim.quota.name for claim in ruling.claims] if ruling is not None else []
@@ -249,7 +250,7 @@ def plan_in_steps(
             ended_last = max(ended_last, claim.expires)
         else:
             next_expiry = min(next_expiry, claim.expires)
-        if number % COMPARED_A_TURN == 0:
+        if number % COMPARED_PER_SLICE == 0:
             yield
     rulings: dict[TargetKey, Ruling] = {}
     others: dict[TargetKey, Ruling | None] = {}
@@ -264,7 +265,7 @@ def plan_in_steps(
             others[target] = known
             judged += len(found)
         compared += 1
-        if compared >= COMPARED_A_TURN or judged >= PLANNED_A_TURN:
+        if compared >= COMPARED_PER_SLICE or judged >= PLANNED_PER_SLICE:
             compared = judged = 0
             yield
     counts = {at.name: one.count for at, one in rulings.items() if one.count is not None}
@@ -295,7 +296,7 @@ def _merged(
     """
     wanted: dict[LimitKey, str | float | None] = {COUNT_PER_IP_OVERRIDES: counts or None}
     for number, (former, ruling) in enumerate(pairs, 1):
-        if number % COMPARED_A_TURN == 0:
+        if number % COMPARED_PER_SLICE == 0:
             yield
         old, new = former.values, ruling.values
         for name in {*old, *new}:
@@ -305,7 +306,7 @@ def _merged(
     configs, quotas = dict(before.configs), dict(before.quotas)
     changed = []
     for number, (key, value) in enumerate(wanted.items(), 1):
-        if number % COMPARED_A_TURN == 0:
+        if number % COMPARED_PER_SLICE == 0:
             yield
         limits: dict[Any, Any] = configs if isinstance(key, str) else quotas
         if limits.get(key) != value:
@@ -351,15 +352,16 @@ def _judged(asked: Ruling, target: TargetKey, scope: Scope) -> Ruling:
     quotas = [claim.quota for claim in asked.claims]
     if missing is not None:
         lasting = [one for one in quotas if one.name not in asked.ended]
-        closing = limits_of(winners_of(lasting)) if lasting and missing is listener_missing else None
+        closing = limits_of(lasting, winners_of(lasting)) if lasting and missing is listener_missing else None
         return replace(asked, verdicts={one.name: missing(one, target) for one in quotas}, closing=closing)
     verdicts = {claim.quota.name: _exempt(claim, asked.ended, scope) for claim in asked.claims}
     limiting = [claim for claim in asked.claims if verdicts[claim.quota.name] is None]
     decided = {name: verdict for name, verdict in verdicts.items() if verdict is not None}
     if not limiting:
         return replace(asked, verdicts=decided)
-    winners = winners_of([claim.quota for claim in limiting])
-    limits, count = limits_of(winners), None
+    rivals = [claim.quota for claim in limiting]
+    winners = winners_of(rivals)
+    limits, count = limits_of(rivals, winners), None
     decided |= {one.quota.name: verdict_of(one.quota, target, winners) for one in limiting}
     if target.kind is TargetKind.IP and limits.count is not None:
         counting = [claim.quota for claim in limiting if claim.quota.spec.max_connections is not None]
@@ -369,8 +371,8 @@ def _judged(asked: Ruling, target: TargetKey, scope: Scope) -> Ruling:
             decided |= {one.name: too_many_addresses(decided[one.name]) for one in counting}
     if not target.is_group:
         return replace(asked, limits=limits, verdicts=decided, count=count)
-    groups: dict[str, Mapping[QuotaKey, float]] = {}
-    members: dict[str, int] = {}
+    groups: dict[QuotaName, Mapping[QuotaKey, float]] = {}
+    members: dict[QuotaName, int] = {}
     for claim in limiting:
         addresses = {target.name: ANYBODY} if claim.addresses is None else claim.addresses
         if group := group_of_quota(claim.quota, winners, addresses):
@@ -390,7 +392,7 @@ def _missing(target: TargetKey, scope: Scope) -> Any:
     return None
 
 
-def _exempt(claim: Claim, ended: frozenset[str], scope: Scope) -> Verdict | None:
+def _exempt(claim: Claim, ended: frozenset[QuotaName], scope: Scope) -> Verdict | None:
     """Return why the quota limits nothing: it has expired, or brokers do not support it. None if it limits."""
     quota, target = claim.quota, claim.target
     if quota.name in ended:

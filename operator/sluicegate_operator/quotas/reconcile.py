@@ -24,11 +24,19 @@ from sluicegate_operator.fleet.kafka.asking import BrokerPool, serving_brokers
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.kinds import BROKER_LISTENER, CONNECTION_QUOTA
 from sluicegate_operator.planning.layout.cluster_layout import cluster_listeners, plan_cluster
-from sluicegate_operator.planning.layout.connection_groups import group_name
-from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.limits.connection_groups import group_name
+from sluicegate_operator.planning.limits.workloads import Members
 from sluicegate_operator.planning.listeners.exposure import hiding_of_all
-from sluicegate_operator.quotas.brokers import EnforcementResult, EnforcementState, WantedLimits, enforce
+from sluicegate_operator.quotas.brokers import (
+    EnforcementResult,
+    EnforcementState,
+    ListenerWishes,
+    WantedLimits,
+    enforce,
+)
 from sluicegate_operator.quotas.external import ExternalLimits
+from sluicegate_operator.quotas.kept_limits import Keep
+from sluicegate_operator.quotas.model import QuotaName
 from sluicegate_operator.quotas.plan import Scope
 from sluicegate_operator.quotas.state.known import ClusterFacts, PassTimes
 from sluicegate_operator.quotas.state.state import GovernedQuotas
@@ -59,7 +67,7 @@ class SelectedPods(Protocol):
     def keep(self, cluster: ClusterKey, quotas: Iterable[ConnectionQuota]) -> None:
         """Note all current ConnectionQuotas of a cluster."""
 
-    def take_news(self, cluster: ClusterKey) -> Mapping[str, Members]:
+    def take_news(self, cluster: ClusterKey) -> Mapping[QuotaName, Members]:
         """Return the members of quotas by name, if they changed since the last call; empty before all are known."""
 
 
@@ -71,7 +79,7 @@ class QuotaReconciler:
         self._context = context
         self._pods = pods
         self.governed: dict[ClusterKey, GovernedQuotas] = {}
-        self._turns = asyncio.Lock()
+        self._step = asyncio.Lock()
         self._external = ExternalLimits(context)
 
     async def reconcile(self, key: ClusterKey) -> Again:
@@ -114,7 +122,7 @@ class QuotaReconciler:
         scope = Scope.of(snapshot.cluster, snapshot.listeners, in_all_namespaces=everywhere)
         selected = pods.take_news(key) if pods is not None else {}
         now = datetime.now(UTC)
-        await self._in_turns(governed.replan(snapshot.cluster, scope, snapshot.quotas, selected, now))
+        await self._in_steps(governed.replan(snapshot.cluster, scope, snapshot.quotas, selected, now))
 
     async def _govern(
         self, cluster: BrokerCluster, governed: GovernedQuotas, snapshot: Snapshot, progress: ClusterProgress
@@ -126,12 +134,12 @@ class QuotaReconciler:
         unknown = [
             f"the pods that ConnectionQuota {name} selects are not known yet" for name in governed.without_pods[:1]
         ]
-        held = "; ".join([*(str(item) for item in unreadable), *unknown])
+        unknown_limits = "; ".join([*(str(item) for item in unreadable), *unknown])
         if loop.time() >= governed.times.resync_at_s:
             governed.brokers.ledger.read_all()
             governed.times = replace(governed.times, resync_at_s=loop.time() + self._context.resync_s(cluster))
         pool = await self._context.pool(cluster)
-        result = None if pool is None else await self._enforce(cluster, pool, governed, hold=bool(unreadable))
+        result = None if pool is None else await self._enforce(cluster, pool, governed, keeps_all=bool(unreadable))
         if result is not None and result.drift:
             await self._report_drift(cluster, result)
         unreachable = self._note_silences(pool, governed, result)
@@ -146,7 +154,7 @@ class QuotaReconciler:
             # A quota whose listener is missing may name one of those that cannot be read.
             mute=bool(snapshot.unreadable_of(BROKER_LISTENER)),
             strategy=_strategy(cluster),
-            error=_why(result) or held,
+            error=_why(result) or unknown_limits,
         )
         governed.brokers = replace(governed.brokers, facts=facts)
         if _all_ready(expected, pool):
@@ -154,7 +162,7 @@ class QuotaReconciler:
         await self._queue_statuses(key, governed, result)
         if governed.observing or (governed.enforces and not cluster.spec.is_external):
             self._context.mark(Queue.OBSERVED, key)
-        if not self._is_complete(governed, result, held=bool(held)):
+        if not self._is_complete(governed, result, unknown_limits=bool(unknown_limits)):
             return LAGGING_RETRY
         ledger = governed.brokers.ledger
         next_look_s = min(governed.times.resync_at_s, ledger.doubts.next_look_s(ledger.silent))
@@ -169,23 +177,23 @@ class QuotaReconciler:
         governed.brokers = replace(governed.brokers, facts=replace(governed.brokers.facts, pods_unseen=unseen))
         sent = frozenset(key for action in result.changes for key in action.keys) if result is not None else frozenset()
         moment = _wall_time(result)
-        await self._in_turns(governed.assess(self._context.first_seen, moment, sent=sent, starting=starting))
+        await self._in_steps(governed.assess(self._context.first_seen, moment, sent=sent, starting=starting))
         if governed.statuses.waiting:
             self._context.mark(Queue.STATUSES, key)
 
-    def _is_complete(self, governed: GovernedQuotas, result: EnforcementResult | None, *, held: bool) -> bool:
+    def _is_complete(self, governed: GovernedQuotas, result: EnforcementResult | None, *, unknown_limits: bool) -> bool:
         """Return whether all expected brokers enforce all limits.
 
         A broker that is being removed is asked, but does not count.
         """
-        if held:
+        if unknown_limits:
             return result is not None and result.is_complete
         states = {} if result is None else {broker.broker_id: broker.state for broker in result.brokers}
         done = all(states.get(broker_id) is EnforcementState.ENFORCED for broker_id in governed.brokers.facts.expected)
         return done and result is not None and not governed.closed_somewhere
 
     async def _enforce(
-        self, cluster: BrokerCluster, pool: BrokerPool, governed: GovernedQuotas, *, hold: bool
+        self, cluster: BrokerCluster, pool: BrokerPool, governed: GovernedQuotas, *, keeps_all: bool
     ) -> EnforcementResult:
         key = (cluster.namespace, cluster.name)
         plan, changed = governed.plan, governed.unsent
@@ -194,10 +202,8 @@ class QuotaReconciler:
             asyncio.get_running_loop().time(),
             READ_BACK_S,
             changed=changed,
-            hold=hold,
-            held_groups=frozenset(group_name(key[0], name) for name in governed.without_pods),
-            closing=plan.closing,
-            looks_at_listeners=governed.closed_somewhere,
+            keep=Keep(keeps_all, frozenset(group_name(key[0], name) for name in governed.without_pods)),
+            listeners=ListenerWishes(plan.closing, always_read=governed.closed_somewhere),
             gives_way=lambda: self._context.is_due(Queue.QUOTAS, key),
         )
         if cluster.spec.is_external:
@@ -233,14 +239,14 @@ class QuotaReconciler:
         governed.brokers = replace(governed.brokers, silences=silences)
         return silences.unreachable(now_s)
 
-    async def _in_turns(self, work: Iterator[object]) -> None:
+    async def _in_steps(self, work: Iterator[object]) -> None:
         """Do the work in steps, and let other tasks run after each step.
 
         Only one cluster does a step at a time: a step takes milliseconds, and all clusters are due together at a start.
         """
         goes_on = True
         while goes_on:
-            async with self._turns:
+            async with self._step:
                 goes_on = next(work, _END) is not _END
                 await asyncio.sleep(0)
 

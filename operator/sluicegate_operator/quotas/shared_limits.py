@@ -7,7 +7,7 @@ field. `max.connections.per.ip.overrides` is one key for all addresses: entries 
 from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.limits import (
     CONNECTION_CREATION_RATE,
     COUNT_PER_IP_OVERRIDES,
     IP,

@@ -11,6 +11,7 @@ from sluicegate_operator.api.models.connection_quota import (
     Holding,
     ObservedCounts,
 )
+from sluicegate_operator.api.models.parts.adaptive_rate import AdaptedRates
 from sluicegate_operator.planning.listeners.exposure import HIDDEN, NOT_HIDDEN, Hiding
 from sluicegate_operator.planning.status.conditions import (
     Finding,
@@ -62,6 +63,8 @@ class Enforcement:
     """The reason why the operator does not see changes of a workload's pods; empty while it sees them."""
     observed: ObservedCounts | None = None
     """The counts of brokers for a quota that only observes; None before any broker was asked."""
+    adaptive: AdaptedRates | None = None
+    """The rates that brokers have chosen; None for a fixed rate."""
     holding: Holding | None = None
     """The connections that an enforced quota throttles now; None for none."""
     strategy: str = ""
@@ -112,12 +115,13 @@ def quota_status(
         members=members,
         host_network_pods=enforcement.host_network_pods if verdict.target.kind is TargetKind.WORKLOAD else None,
         observed=enforcement.observed if quota.spec.is_observing and verdict.target_found else None,
-        holding=enforcement.holding if is_held_to(quota, verdict) else None,
+        holding=enforcement.holding if is_throttled_by(quota, verdict) else None,
+        adaptive=enforcement.adaptive if quota.spec.adaptive and is_throttled_by(quota, verdict) else None,
         strategy=enforcement.strategy or None,
     )
 
 
-def is_held_to(quota: ConnectionQuota, verdict: Verdict) -> bool:
+def is_throttled_by(quota: ConnectionQuota, verdict: Verdict) -> bool:
     """Return whether brokers throttle connections for the quota."""
     return verdict.outcome is QuotaOutcome.ACCEPTED and not quota.spec.is_observing
 

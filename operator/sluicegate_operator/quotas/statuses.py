@@ -17,14 +17,15 @@ from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
-from sluicegate_operator.quotas.model import QuotaOutcome
+from sluicegate_operator.quotas.model import QuotaName, QuotaOutcome
+from sluicegate_operator.quotas.observing.adapted import moved_words
 from sluicegate_operator.quotas.state.known import KnownQuota
 from sluicegate_operator.quotas.state.state import GovernedQuotas
 from sluicegate_operator.quotas.status import WAITING
 
 log = logging.getLogger(__name__)
 
-STATUSES_A_TURN = 10
+STATUSES_PER_SLICE = 10
 """Number of statuses that are computed in one iteration of the event loop: about 5 ms."""
 EVENTS_WAITING_MAX = 20
 """Maximum number of Events that wait for a cluster.
@@ -36,6 +37,8 @@ REFUSALS_MAX = 500
 """Statuses that may be refused for now in one reconcile: while a webhook is down, all of thousands are."""
 REFUSED_AGAIN_S = REFUSED_RETRY.max_s
 """Delay before a status that was refused for good is tried again."""
+
+RATE_ADAPTED = "RateAdapted"
 
 _Told = tuple[ConnectionQuota, str]
 
@@ -77,7 +80,7 @@ class QuotaStatuses:
             if name in tried.again:
                 continue
             number += 1
-            if number % STATUSES_A_TURN == 0:
+            if number % STATUSES_PER_SLICE == 0:
                 await asyncio.sleep(0)
             known = governed.quotas.get(name)
             if known is None:
@@ -132,6 +135,8 @@ class QuotaStatuses:
                 known.was_sent = False
                 took = f" {status.apply_seconds:g} s after it was changed" if status.apply_seconds is not None else ""
                 events.append((quota, f"enforced on {status.brokers} brokers{took}"))
+        if moved := moved_words(quota.status.adaptive, status.adaptive):
+            await self._context.post(quota, "Normal", RATE_ADAPTED, f"the rate of new connections has moved: {moved}")
         ready, before = status.condition("Ready"), quota.status.condition("Ready")
         if ready is not None and ready.reason == QuotaOutcome.EXPIRED and _is_news(known, before):
             known.was_sent = False
@@ -147,7 +152,7 @@ class _Tried:
     """Findings of one reconcile. `again`: quotas whose status is refused for now."""
 
     events: deque[_Told] = field(default_factory=lambda: deque(maxlen=EVENTS_WAITING_MAX))
-    again: set[str] = field(default_factory=set)
+    again: set[QuotaName] = field(default_factory=set)
     refusals: Refusals = field(default_factory=Refusals)
 
 

@@ -6,11 +6,12 @@ from ipaddress import ip_address
 
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.http_listener import parse_request, wanted_wait_s
-from broker_runtime.network.connection.client_machine import ClientMachine
+from broker_runtime.network.connection.outgoing.client_machine import ClientMachine
 from broker_runtime.network.settings import ClientLimits
 from broker_runtime.network.sockets.proxy_header import ProxyHeader, ProxyHeaderError, is_bare_header
 from broker_runtime.replication.following.fetch_messages import read_answer
 from broker_runtime.security.principal import Principal
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.envelope import (
     Envelope,
     client_frame,
@@ -19,7 +20,6 @@ from broker_runtime.wire.envelope import (
     read_envelope,
     read_enveloped,
 )
-from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.versions import FETCH, METADATA
 from tests.fuzz.target import Cut, Target
 from tests.support.requests.proxy_headers import header as proxy_header

@@ -10,6 +10,7 @@ from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.errors import ProtocolError
 from broker_runtime.slicing.steps import at_once
+from broker_runtime.wire.encoding.varint import skip_tagged_fields
 from broker_runtime.wire.header import read_header
 from broker_runtime.wire.limits import RequestLimits
 from broker_runtime.wire.messages import (
@@ -19,7 +20,6 @@ from broker_runtime.wire.messages import (
     decode_response_in_steps,
     message_type,
 )
-from broker_runtime.wire.varint import skip_tagged_fields
 from tests.fuzz.target import Cut, LivingTarget, Run, Target
 from tests.simulation.node_in_memory import TOPICS, Frame, Node, node_in_memory
 from tests.support.requests.calls import NotedConnection

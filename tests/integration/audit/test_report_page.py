@@ -84,14 +84,14 @@ LABELS = """(() => {
 TOO_WIDE = """(() => {
   // A phone makes the window as wide as what is in it.
   const root = document.documentElement;
-  const parts = [...document.querySelectorAll('.scroll:not(.low), section, article, figure')];
+  const parts = [...document.querySelectorAll('.scroll:not(.low, .wide), section, article, figure')];
   const wide = parts.filter(each => each.scrollWidth > each.clientWidth + 1);
   return [root.scrollWidth, wide.map(each => each.textContent.slice(0, 60))];
 })()"""
 
 SHOWN = """(() => {
   const values = document.querySelector('#traffic .values');
-  return values.checkVisibility() && values.textContent;
+  return !!values?.checkVisibility() && values.textContent;
 })()"""
 
 ROWS = """[...document.querySelector('#traffic table.numbers').tBodies[0].rows]
@@ -161,7 +161,7 @@ def test_the_looks_find_what_is_wrong(browser: Browser, folder: Path) -> None:
 
 def test_names_are_text(browser: Browser, folder: Path) -> None:
     page = BrowserPage(browser, folder / "story.html", 1280, "light")
-    assert page.ask("document.querySelectorAll('script').length") == 1
+    assert page.ask("document.querySelectorAll('script:not([type])').length") == 1
     assert page.ask("document.querySelectorAll('img').length") == 0
     assert SCRIPT in page.ask("document.body.innerText")
 
@@ -227,6 +227,103 @@ def test_a_plot_shows_the_values_at_the_pointer(browser: Browser, folder: Path, 
     assert beside is (row == "left")
     page.point("h1", 0.5)
     assert page.ask(SHOWN) is False
+    assert page.faults() == []
+
+
+HEAT = """[...document.querySelectorAll('#usage-heat tbody tr')].map(row => row.cells[0].textContent)"""
+LISTED = """[...document.querySelectorAll('#usage-list tbody tr')].map(row => row.querySelector('bdi').textContent)"""
+LEGEND = (
+    """[...document.querySelectorAll('#usage-stack .legend li span:first-of-type')].map(each => each.textContent)"""
+)
+TOLD = "document.querySelector('#filter output').textContent"
+SEEN = """[...document.querySelectorAll('#%s tbody tr')].filter(row => row.checkVisibility())
+  .map(row => row.dataset.client)"""
+
+
+def test_nothing_is_filtered_at_first_and_without_javascript_there_is_no_filter(browser: Browser, folder: Path) -> None:
+    page = BrowserPage(browser, folder / "story.html", 1280, "light")
+    assert page.ask(TOLD) == "Nothing is filtered."
+    assert page.ask("location.hash") == ""
+    assert '<form id="filter" aria-label="Filter of the page" hidden>' in (folder / "story.html").read_text()
+
+
+def test_tables_heat_map_and_charts_follow_a_filter_by_client(browser: Browser, folder: Path) -> None:
+    page = BrowserPage(browser, folder / "story.html", 1280, "light")
+    before = page.ask(HEAT), page.ask(LISTED), page.ask(LEGEND)
+    assert {"checkout-7", "web-edge"} <= set(before[0])
+    page.click("#filter [name=client]")
+    page.type("checkout-7")
+    page.press("Enter")
+    assert page.ask(TOLD).startswith("Filtered by client checkout-7. 1 pair of client and topic.")
+    assert (page.ask(HEAT), page.ask(LISTED), page.ask(LEGEND)) == (["checkout-7"], ["checkout-7"], ["checkout-7"])
+    assert set(page.ask(SEEN % "failure-list")) == {"checkout-7"}
+    assert page.ask("document.querySelector('#idle .unfiltered').textContent") == "Not filtered by client."
+    assert page.ask("document.querySelector('#failures .unfiltered')") is None
+    assert page.ask("location.hash") == "#client=checkout-7"
+    page.click("#filter [type=reset]")
+    page.wait(f"{TOLD} === 'Nothing is filtered.'")
+    assert (page.ask(HEAT), page.ask(LISTED), page.ask(LEGEND)) == before
+    assert page.ask("location.hash") == ""
+    assert page.faults() == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_an_address_brings_its_filter_and_the_filtered_page_can_be_read(
+    browser: Browser, folder: Path, scheme: str
+) -> None:
+    page = BrowserPage(browser, folder / "story.html", 1280, scheme)
+    page.ask("document.documentElement.style.scrollBehavior = 'auto'")
+    page.ask("location.hash = '#cluster=elsewhere'")
+    page.wait(f"{TOLD}.startsWith('Filtered by cluster elsewhere. 0 pairs')")
+    page.ask("location.hash = '#storms&topic=or*&from=2026-11-22T12:00&to=2026-11-22&measure=records'")
+    page.wait(f"{TOLD}.startsWith('Filtered by topic or*, time from 2026-11-22 12:00 to 2026-11-22 UTC. 3 pairs')")
+    assert page.ask(HEAT) == ["checkout-7", "fraud-scoring", "mirror-eu"]
+    assert page.ask("document.querySelector('#usage-stack strong').textContent").startswith("Records by client")
+    assert page.ask("document.querySelector('#usage-heat-title').textContent").startswith("Records by client and topic")
+    numbers = page.ask("document.querySelectorAll('#usage-stack table.numbers tbody tr').length")
+    assert numbers == 4
+    assert page.ask("document.querySelector('#traffic .field > svg').getAttribute('viewBox')") != "0 0 1000 180"
+    assert page.ask("document.querySelector('#usage-heat td[title]').title").startswith("checkout-7, orders: produced")
+    assert page.ask(CONTRASTS)["faults"] == []
+    # A zoomed field counts with what is outside of it, so that all labels seem to be in it.
+    assert [fault for fault in page.ask(LABELS)["faults"] if not fault.endswith("is in the plot")] == []
+    page.ask("document.querySelector(\"nav a[href='#cost']\").click()")
+    page.wait("location.hash.startsWith('#cost&topic=or')")
+    page.point("#traffic .field", 0.5)
+    assert "2026-11-22 1" in page.ask(SHOWN)
+    assert page.faults() == []
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "says"),
+    [
+        ("from", "yesterday", "A time is written like 2026-11-22T15:30, or 2026-11-22 for a day."),
+        ("from", "2027-01-01", "Filtered by time from 2027-01-01 UTC. 0 pairs of client and topic."),
+        ("client", "nobody", "Filtered by client nobody. 0 pairs of client and topic."),
+    ],
+)
+def test_a_filter_that_leaves_nothing_says_so(browser: Browser, folder: Path, field: str, text: str, says: str) -> None:
+    page = BrowserPage(browser, folder / "story.html", 390, "light")
+    page.click(f"#filter [name={field}]")
+    page.type(text)
+    page.press("Enter")
+    assert page.ask(TOLD).startswith(says)
+    assert page.ask(TOO_WIDE) == [390, []]
+    if text == "nobody":
+        told = page.ask("document.querySelector('#failures .unfiltered').textContent")
+        assert told == "No row of this section matches the filter."
+    assert page.faults() == []
+
+
+def test_dragging_across_a_plot_selects_its_time(browser: Browser, folder: Path) -> None:
+    page = BrowserPage(browser, folder / "story.html", 1280, "light")
+    page.drag("#latency .field", 0.5, 0.75)
+    told = page.ask(TOLD)
+    assert told.startswith("Filtered by time from 2026-11-19 ")
+    assert " to 2026-11-21 " in told
+    begin, _, width, _ = page.ask("document.querySelector('#traffic .field > svg').getAttribute('viewBox')").split()
+    assert (float(begin), float(width)) == pytest.approx((500, 250), abs=10)
+    assert page.ask("location.hash").startswith("#from=2026-11-19T")
     assert page.faults() == []
 
 

@@ -11,6 +11,7 @@ from audit_pipeline.ingest.land import land
 from audit_pipeline.report.answers.opening import answers_of
 from audit_pipeline.report.asking import PublishedTables
 from audit_pipeline.report.figures.report import report_of
+from audit_pipeline.report.window import Wanted
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.check import check
@@ -130,7 +131,7 @@ def answers(spark: SparkSession, spoiled: tuple[Path, int], tmp_path_factory: py
             for name in ("coverage", "completeness", "quarantine")
         }
         publish_rows(pages / cluster_of(spoil), of_cluster)
-        answer, *_ = answers_of(report_of(PublishedTables(FolderTarget(pages / cluster_of(spoil))), 7))
+        answer, *_ = answers_of(report_of(PublishedTables(FolderTarget(pages / cluster_of(spoil))), Wanted()))
         found[spoil] = " ".join(["".join(answer.verdict), *("".join(sentence) for sentence in answer.sentences)])
     return found
 

@@ -6,7 +6,7 @@ from broker_runtime.cluster.links.link import ControllerClient
 from broker_runtime.cluster.links.socket_link import SocketLink
 from broker_runtime.config import ServerAddress
 from broker_runtime.errors import ErrorCode
-from broker_runtime.network.connection.client_connection import ClientConnector
+from broker_runtime.network.connection.outgoing.client_connection import ClientConnector
 from broker_runtime.network.settings import ClientLimits
 from broker_runtime.network.sockets.dialling import SocketDialler
 from broker_runtime.wire.messages import encode_response

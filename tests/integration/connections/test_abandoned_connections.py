@@ -11,9 +11,10 @@ from ipaddress import ip_network
 import pytest
 
 from broker_runtime.network.connection.connection_notices import ABANDONED, ConnectionNotice, NoticeKind
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
-from broker_runtime.network.settings import NetworkLimits, QuotaSettings, Strategy
+from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.sockets.listening import is_abandoned
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.settings import QuotaSettings, Strategy
 from tests.support.processes.clients.socket_bench import BENCHES, PATIENCE_S, PING, Bench, bench_on
 from tests.support.requests.proxy_headers import header, local_header
 

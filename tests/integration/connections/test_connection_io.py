@@ -92,14 +92,14 @@ def test_many_requests_are_answered_in_turns_and_in_order(bench: Bench, limits: 
 def test_a_client_that_sends_many_requests_at_once_leaves_the_loop_to_others(bench: Bench, bound: str) -> None:
     """Between two iterations a timer, a task or another client is served; the rest needs no new event of a client."""
     handled: list[bytes] = []
-    loop_turns: list[int] = []
+    loop_iterations: list[int] = []
 
     def handle(frame: memoryview, connection: ServedConnection) -> Reply:
         handled.append(bytes(frame))
         return echo(frame, connection)
 
     def look() -> None:
-        loop_turns.append(len(handled))
+        loop_iterations.append(len(handled))
         if len(handled) < 1_000:
             bench.loop.call_soon(look)
 
@@ -110,7 +110,7 @@ def test_a_client_that_sends_many_requests_at_once_leaves_the_loop_to_others(ben
     client.sendall(PING * 1_000)
     bench.loop.call_soon(look)
     bench.run_until(lambda: len(handled) == 1_000)
-    assert max(after - before for before, after in pairwise(loop_turns)) <= 10
+    assert max(after - before for before, after in pairwise(loop_iterations)) <= 10
     assert bench.receive_exactly(client, len(PING) * 1_000) == PING * 1_000
 
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
-from broker_runtime.network.settings import IpAction, LimitReference, NetworkLimits, QuotaSettings
+from broker_runtime.network.settings import NetworkLimits
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.settings import IpAction, LimitReference, QuotaSettings
 from tests.support.processes.clients.socket_bench import Bench, bench_on
 
 ACCEPTED, LIMITED, REFUSED, CLOSED = NoticeKind

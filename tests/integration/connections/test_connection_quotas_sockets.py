@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
-from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettings, Strategy
+from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.sockets.listening import ListenerBindError
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.settings import IpAction, QuotaSettings, Strategy
 from tests.support.processes.clients.socket_bench import BENCHES, PING, Bench, bench_on
 
 LATE_S = 3.0

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_runtime.network.settings import QuotaSettings
+from connection_limits.settings import QuotaSettings
 from tests.support.processes.clients.socket_bench import BENCHES, Bench, bench_on
 
 WHY = "fenced by this broker itself"

@@ -7,7 +7,8 @@ from ipaddress import ip_network
 import pytest
 
 from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
-from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.network.settings import NetworkLimits
+from connection_limits.settings import QuotaSettings
 from tests.support.processes.clients.socket_bench import BENCHES, PATIENCE_S, PING, Bench, bench_on
 from tests.support.requests.proxy_headers import header, local_header, tlv
 

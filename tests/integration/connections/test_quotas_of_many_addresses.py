@@ -13,7 +13,7 @@ from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuo
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.kafka_admin.client import AdminClient
-from sluicegate_operator.planning.layout.connection_groups import number_of_pod
+from sluicegate_operator.planning.limits.connection_groups import number_of_pod
 from sluicegate_operator.quotas.brokers import EnforcementResult, WantedLimits, enforce
 from sluicegate_operator.quotas.state.ledger import LimitLedger
 from tests.support.manifests.bad_manifests import cluster, listener, quota

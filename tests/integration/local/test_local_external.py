@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate_operator.kafka_admin.client import AdminClient
-from sluicegate_operator.planning.layout.limits import IP, ip_rates
+from sluicegate_operator.planning.limits.limits import IP, ip_rates
 from tests.support.processes.apache_kafka import ApacheKafka
 from tests.support.processes.local_fleet import LocalUp, edit
 

@@ -11,7 +11,7 @@ import pytest
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
-from sluicegate_operator.planning.layout.limits import IP, ip_rates
+from sluicegate_operator.planning.limits.limits import IP, ip_rates
 from tests.integration.differential.scripts.crowd import Crowd
 from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.processes.apache_kafka import ApacheKafka

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.controller.journal.choice import JournalParts, backing
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.metadata.codec import decode_record
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.snapshots import load_in_steps
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, METADATA_TOPIC, METADATA_TOPIC_ID
-from broker_runtime.metadata.topics import Partition
 from broker_runtime.node.controller_node import JOURNAL_CONFIG
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log.log import Log

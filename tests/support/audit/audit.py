@@ -15,8 +15,8 @@ from broker_runtime.observers.audit_log.log import UNREAD_ANSWERS, AuditDependen
 from broker_runtime.observers.audit_log.settings import read_settings
 from broker_runtime.observers.audit_log.spool import SpoolIdentity
 from broker_runtime.storage.disk.filesystem import FileSystem
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.messages import Fields, decode_request, encode_request_body, encode_response
-from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.versions import FORMATS
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.requests.calls import NotedConnection

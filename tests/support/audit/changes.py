@@ -7,10 +7,10 @@ from uuid import UUID
 
 from audit_pipeline.spool.events import events_of
 from audit_pipeline.spool.spool import read_spool
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
+from broker_runtime.metadata.areas.quotas import ClientQuotaRecord
+from broker_runtime.metadata.areas.topics import PartitionRecord, TopicRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.quotas import ClientQuotaRecord
-from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.wire import versions
 from kafka_bytes import own_keys
 from tests.support.audit.audit import AuditBench

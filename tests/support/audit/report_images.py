@@ -15,6 +15,8 @@ from tests.support.obtain.chromium import BrowserPage, running_chromium
 IMAGES = Path(__file__).resolve().parents[3] / "docs" / "images"
 PICTURES = (
     ("answers", 1280, "light", "header", "#answers"),
+    ("clients", 1280, "light", "#filter", "#usage-list tbody tr:nth-child(7)"),
+    ("clients-dark", 1280, "dark", "#filter", "#usage-heat"),
     ("time", 1280, "dark", "#traffic > div", "#latency figure:nth-child(2)"),
     ("storm", 1280, "light", "#storms h3", "#storms > article"),
     ("top", 1280, "dark", "#top h2", "#top .ranking"),

@@ -1,7 +1,7 @@
 """A Poller that records which events one connection asks for."""
 
 from broker_runtime.network.sockets.poller import Pollable
-from broker_runtime.slicing.turn_lengths import TurnLengths
+from broker_runtime.slicing.slice_lengths import SliceLengths
 
 
 class NotedPoller:
@@ -9,7 +9,7 @@ class NotedPoller:
 
     def __init__(self) -> None:
         self.watched: tuple[bool, bool] | None = None
-        self.lengths = TurnLengths("sockets")
+        self.lengths = SliceLengths("sockets")
 
     def is_behind(self) -> bool:
         return False

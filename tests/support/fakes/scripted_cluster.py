@@ -45,7 +45,7 @@ from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.quotas import MATCH_ANY_NAME
 from sluicegate_operator.kafka_admin.views import ConfigSource
-from sluicegate_operator.planning.layout.limits import IP, Entity
+from sluicegate_operator.planning.limits.limits import IP, Entity
 from tests.support.fakes.scripted_peer import NO_THROTTLE, PeerRequest, ScriptedPeer, encode, framed
 
 Request = TypeVar("Request", bound=RequestPayload)

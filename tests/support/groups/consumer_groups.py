@@ -28,9 +28,9 @@ from broker_runtime.groups.members_room import MembersRoom
 from broker_runtime.groups.records import Assignment, GroupRecord
 from broker_runtime.groups.shards.ended import member_left
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.metadata.configs import ConfigRecord, ResourceType
+from broker_runtime.metadata.areas.configs import ConfigRecord, ResourceType
+from broker_runtime.metadata.areas.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.slicing.steps import at_once
 
 T = TypeVar("T")

@@ -18,12 +18,13 @@ from broker_runtime.groups.epoch_ends import EpochEnds
 from broker_runtime.groups.on_demand import EndsMadeOf
 from broker_runtime.groups.partition_leaders import PartitionLeaders
 from broker_runtime.groups.service import GroupCoordinatorService
+from broker_runtime.metadata.areas.topics import NO_LEADER, PartitionRecord
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
-from broker_runtime.metadata.topics import NO_LEADER, PartitionRecord
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import (
     Entity,
@@ -31,7 +32,6 @@ from broker_runtime.wire.messages import (
     decode_response,
     encode_request_body,
 )
-from broker_runtime.wire.reader import RequestReader
 from kafka_bytes.batches import encode_batch
 from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.manual_clock import ManualClock
@@ -40,7 +40,7 @@ from tests.support.requests.calls import a_call, reply_to
 from tests.support.worlds.controller import Metadata
 
 ME = 1
-_TURNS_MAX = 100_000
+_ITERATIONS_MAX = 100_000
 
 
 class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
@@ -127,7 +127,7 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
 
     async def loaded(self) -> None:
         terms, partitions = self.groups.terms, self.image.topics[GROUPS_TOPIC].partitions
-        for _ in range(_TURNS_MAX):
+        for _ in range(_ITERATIONS_MAX):
             if all(index in terms and terms[index].phase is TermPhase.ACTIVE for index in partitions):
                 return
             await asyncio.sleep(0)

@@ -35,8 +35,8 @@ from broker_runtime.groups.push.upkeep import loaded, on_topics_changed
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import PushTally
+from broker_runtime.metadata.areas.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.slicing.steps import at_once
 
 T = TypeVar("T")

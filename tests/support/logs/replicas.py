@@ -14,9 +14,9 @@ from broker_runtime.apis.request.refused_transactions import RefusedTransactions
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerConfig, BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import BrokerInfo
+from broker_runtime.metadata.areas.brokers import BrokerInfo
+from broker_runtime.metadata.areas.topics import Partition, PartitionRecord, TopicRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import Partition, PartitionRecord, TopicRecord
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.disk.waiters import AtOnce
 from broker_runtime.storage.log.log import Log
@@ -134,7 +134,7 @@ class LinkTo:
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
         self.asked.append(api_key)
-        # As over a socket: other tasks get their turn, and time passes.
+        # A socket would let other tasks run here, and time would pass.
         await asyncio.sleep(0.001)
         if self.mishaps:
             raise self.mishaps.pop(0)

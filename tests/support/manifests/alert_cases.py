@@ -39,6 +39,10 @@ def _rejected(reason: str) -> str:
     return f"kafka_server_socket_server_connections_rejected_total{{{labels}}}"
 
 
+def _adaptive(suffix: str, target: str) -> str:
+    return f'sluicegate_adaptive_connection_rate{suffix}{{{BROKER}, target="{target}"}}'
+
+
 def _coordinated(state: str) -> str:
     return f'kafka_server_group_coordinator_metrics_num_partitions{{{BROKER}, state="{state}"}}'
 
@@ -67,6 +71,27 @@ CASES = (
         labels=OF_SHOP | {"listener": "EXTERNAL"},
         ends="8m",
         near={},
+    ),
+    AlertCase(
+        "SluicegateAdaptiveRateAtMinimum",
+        {
+            _adaptive("", "listener EXTERNAL"): _bad(14, good=90, bad=50),
+            _adaptive("_min", "listener EXTERNAL"): "50x140",
+            _adaptive("_max", "listener EXTERNAL"): "2000x140",
+        },
+        "The rate of new connections of listener EXTERNAL on shop-brokers-0 of default/shop has been at its minimum, 50"
+        " a second, for ten minutes.",
+        fires="13m",
+        labels=OF_BROKER | {"target": "listener EXTERNAL"},
+        ends="16m",
+        near={
+            _adaptive("", "broker"): "50x30 51x2 50x30 51x2 50x30 51x2 50x30",
+            _adaptive("_min", "broker"): "50x140",
+            _adaptive("_max", "broker"): "2000x140",
+            # Its rate cannot change.
+            **{_adaptive(suffix, "listener FIXED"): "50x140" for suffix in ("", "_min", "_max")},
+        },
+        not_yet="10m",
     ),
     AlertCase(
         "SluicegateQuotaNotEnforced",

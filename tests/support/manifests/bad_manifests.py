@@ -453,7 +453,7 @@ BAD = (
         "a quota without a limit",
         without(quota(), "spec", "maxConnectionCreationRate"),
         "spec",
-        "set maxConnectionCreationRate, maxConnections or both",
+        "set maxConnectionCreationRate, adaptive or maxConnections",
     ),
     BadManifest(
         "config that loads an observer",

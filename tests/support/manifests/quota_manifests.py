@@ -14,6 +14,10 @@ def of_pods(**said: Any) -> dict[str, Any]:
     return {"workload": {"podSelector": _PODS} | said}
 
 
+def adaptive(least: int = 50, most: int = 2000, p99: str = "20ms") -> dict[str, Any]:
+    return {"minRate": least, "maxRate": most, "objective": {"requestP99": p99}}
+
+
 def _with(expression: dict[str, Any]) -> dict[str, Any]:
     return {"workload": {"podSelector": {"matchExpressions": [expression]}}}
 
@@ -37,6 +41,8 @@ GOOD_QUOTAS = (
     ),
     GoodManifest("an observed address", quota({"ip": "10.0.0.1"}, maxConnections=1, mode="Observe")),
     GoodManifest("an observed workload", quota(of_pods(), maxConnections=1, mode="Observe")),
+    GoodManifest("an adaptive rate of a listener", quota({"listener": "EXTERNAL"}, adaptive=adaptive())),
+    GoodManifest("an adaptive rate with a count", quota(maxConnections=1, adaptive=adaptive(1, 1, "5ms"))),
     GoodManifest("an enforced limit of the broker", quota(maxConnections=1, mode="Enforce")),
     *(
         GoodManifest(f"a limit until {moment}", quota(maxConnections=1, expiresAt=moment))
@@ -108,6 +114,34 @@ BAD_QUOTAS = (
             "mode Observe is only for target.cidr, target.workload and target.ip",
         )
         for target in _NOT_OBSERVED
+    ),
+    BadManifest(
+        "an adaptive rate beside a fixed one",
+        quota(maxConnectionCreationRate=5, adaptive=adaptive()),
+        "spec.adaptive",
+        "set maxConnectionCreationRate or adaptive, not both",
+    ),
+    BadManifest(
+        "an adaptive rate of an address",
+        quota({"ip": "10.0.0.1"}, adaptive=adaptive()),
+        "spec.adaptive",
+        "adaptive is only for target.listener and target.broker",
+    ),
+    BadManifest(
+        "a minimum above the maximum",
+        quota(adaptive=adaptive(51, 50)),
+        "spec.adaptive.minRate",
+        "adaptive.minRate must be at most adaptive.maxRate",
+    ),
+    BadManifest("an adaptive rate without a minimum", quota(adaptive=adaptive(0)), "spec.adaptive.minRate"),
+    *(
+        BadManifest(
+            f"an objective of {p99}",
+            quota(adaptive=adaptive(p99=p99)),
+            "spec.adaptive.objective.requestP99",
+            "objective.requestP99 must be at least 5ms",
+        )
+        for p99 in ("4ms", "20 ms", "20s", "05ms", "100000ms", "1.5ms")
     ),
     BadManifest("an unknown mode", quota(maxConnections=1, mode="Watch"), "spec.mode"),
     *(

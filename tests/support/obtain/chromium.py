@@ -149,6 +149,12 @@ class BrowserPage:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def wait(self, condition: str) -> None:
+        """Wait until a JavaScript expression is true. Raises AssertionError after ten seconds."""
+        turns = f"const turn = () => {condition} || performance.now() > end ? done({condition}) : setTimeout(turn, 10);"
+        waited = f"new Promise(done => {{ const end = performance.now() + 10_000; {turns} turn(); }})"
+        assert self.ask(waited), f"{condition} did not become true"
+
     def faults(self) -> list[str]:
         """Errors of scripts, what was written to the console, and requests for anything but the page."""
         self.ask("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
@@ -178,6 +184,16 @@ class BrowserPage:
             f" return [r.x + r.width * {share}, r.y + r.height / 2]; }})()"
         )
         self._call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
+
+    def drag(self, selector: str, begin: float, end: float) -> None:
+        """Drag the mouse from one share of the element's width to another, in the middle of its height."""
+        self.point(selector, begin)
+        for kind, share in (("mousePressed", begin), ("mouseReleased", end)):
+            x, y = self.ask(
+                f"(() => {{ const r = document.querySelector({json.dumps(selector)}).getBoundingClientRect();"
+                f" return [r.x + r.width * {share}, r.y + r.height / 2]; }})()"
+            )
+            self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def press(self, key: str) -> None:
         text, number = _KEYS[key]

@@ -3,13 +3,13 @@
 from importlib import import_module
 
 from broker_runtime.apis.push.push_on_demand import PUSH
-from broker_runtime.apis.request.on_demand import ApiOnDemand
+from broker_runtime.apis.request.dispatching.on_demand import ApiOnDemand
 from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.groups.on_demand import SERVICE
 from broker_runtime.node.clients.client_quotas_on_demand import IN_FORCE as CLIENT_QUOTAS
 from broker_runtime.node.clients.client_quotas_on_demand import METRICS as CLIENT_QUOTA_METRICS
 from broker_runtime.node.http_routes import LIMITS_HELD, WHY_HELD
-from broker_runtime.observers.on_demand import IN_FORCE
+from broker_runtime.observers.running.on_demand import IN_FORCE
 from broker_runtime.replication.repairs import REPAIRING
 from broker_runtime.storage.compaction.cleaner import CLEANING
 from broker_runtime.storage.log_dir.startup_loader import MENDING

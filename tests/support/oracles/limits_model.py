@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from sluicegate_operator.planning.layout.connection_groups import ANYBODY, CONNECTION_GROUP, membership
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.connection_groups import ANYBODY, CONNECTION_GROUP, membership
+from sluicegate_operator.planning.limits.limits import (
     Action,
     DesiredLimits,
     Lifted,

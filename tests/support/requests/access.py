@@ -6,7 +6,7 @@ from uuid import UUID
 from broker_runtime.apis.request.access import Authorization
 from broker_runtime.apis.request.authorization.access_table import operations_of
 from broker_runtime.apis.request.denials import Denials
-from broker_runtime.metadata.acls import AccessControlEntryRecord, Acls
+from broker_runtime.metadata.areas.acls import AccessControlEntryRecord, Acls
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.security.acls.authorizer import StandardAuthorizer

@@ -6,17 +6,17 @@ from types import GeneratorType
 from typing import Any
 
 from broker_runtime.apis.request.access import Authorization
-from broker_runtime.apis.request.answering import settled
 from broker_runtime.apis.request.call import Call, Completion
 from broker_runtime.apis.request.context import ApiSpec
+from broker_runtime.apis.request.dispatching.answering import settled
 from broker_runtime.network.sockets.closed_observers import ClosedObservers
 from broker_runtime.security.principal import ANONYMOUS
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.steps import at_once
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.varint import skip_tagged_fields
 from broker_runtime.wire.header import read_header
-from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import PendingReply, Reply
-from broker_runtime.wire.varint import skip_tagged_fields
 
 
 class NotedConnection:

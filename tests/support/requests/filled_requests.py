@@ -12,8 +12,8 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from broker_runtime.wire.encoding.primitives import is_struct, without_none
 from broker_runtime.wire.messages import encode_request_body, message_type
-from broker_runtime.wire.primitives import is_struct, without_none
 from tools.request_arrays import Path, arrays_in
 
 _OF_TOPICS = ("name", "topic", "topic_name", "resource_name", "topics")

@@ -9,10 +9,10 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
-from broker_runtime.network.quotas.accept_decision import AcceptOutcome
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.settings import UNLIMITED, QuotaSettings
 from broker_runtime.network.sockets.delayed_closes import DelayedCloses
+from connection_limits.accept_decision import AcceptOutcome
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import UNLIMITED, QuotaSettings
 
 Client = tuple[str, int]
 """Its address, and the time at which it gives up, in milliseconds."""

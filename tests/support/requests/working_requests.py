@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from broker_runtime.apis.table import BROKER_APIS
-from broker_runtime.metadata.configs import ResourceType
+from broker_runtime.metadata.areas.configs import ResourceType
 from broker_runtime.wire import versions
 from broker_runtime.wire.messages import encode_request_body
 from broker_runtime.wire.protocol_versions import FEATURES

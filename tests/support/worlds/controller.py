@@ -12,13 +12,13 @@ from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.controller.journal.choice import JournalParts, backing
 from broker_runtime.controller.service import ControllerService
-from broker_runtime.metadata.brokers import BrokerEndpoint, RegisterBroker, UnfenceBroker
-from broker_runtime.metadata.cluster import ClusterRecord
+from broker_runtime.metadata.areas.brokers import BrokerEndpoint, RegisterBroker, UnfenceBroker
+from broker_runtime.metadata.areas.cluster import ClusterRecord
+from broker_runtime.metadata.areas.topics import PartitionRecord, TopicRecord
 from broker_runtime.metadata.codec import decode_record, encode_record
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
-from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.node.clients.client_quotas_on_demand import MutationsOnDemand
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response

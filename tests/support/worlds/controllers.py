@@ -6,7 +6,7 @@ from pathlib import Path
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.controller.journal.choice import JournalParts, backing
 from broker_runtime.controller.service import ControllerService
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager

@@ -11,8 +11,8 @@ from datetime import datetime
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota
 from sluicegate_operator.api.models.connection_quota import AFTER_ALL
-from sluicegate_operator.planning.layout.limits import LimitKey
-from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.limits.limits import LimitKey
+from sluicegate_operator.planning.limits.workloads import Members
 from sluicegate_operator.quotas.plan import QuotaPlan, Scope
 from sluicegate_operator.quotas.state.state import GovernedQuotas
 

@@ -34,7 +34,7 @@ def test_numbers_keep_their_value() -> None:
 
 
 def test_a_histogram_has_buckets_a_count_and_a_sum() -> None:
-    family = MetricFamily("turn_seconds", "histogram", "Turns")
+    family = MetricFamily("turn_seconds", "histogram", "Time slices")
     family.add_histogram([("0.001", 2), ("+Inf", 5)], 0.25, work="io")
     work = ("work", "io")
     assert read_back(family) == {

@@ -1,4 +1,4 @@
-"""Imports in a thread: once for all callers, again after a failure, and the event loop has its turns meanwhile."""
+"""Imports in a thread: once for all callers, again after a failure, and the event loop runs meanwhile."""
 
 import asyncio
 import sys

@@ -1,6 +1,6 @@
 import pytest
 
-from broker_runtime.network.quotas.rate import TokenBucket
+from connection_limits.rate import TokenBucket
 from demo.allowance import allowance
 from demo.checks import Expectations, Held, accepted_of
 

@@ -85,21 +85,21 @@ async def test_beyond_the_session_and_while_the_listener_is_told_nothing_is_deli
 
 
 async def test_other_tasks_run_while_there_are_records() -> None:
-    """Virtual time does not pass without waits: the turn is over with the first record."""
+    """Virtual time does not pass without waits: the time slice is over with the first record."""
     delivery = Delivery()
     delivery.put(0, timed([5] * 10))
-    turns = 0
+    slices = 0
 
     async def other() -> None:
-        nonlocal turns
+        nonlocal slices
         while True:
-            turns += 1
+            slices += 1
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
     await anext(delivery.both)
     task.cancel()
-    assert turns > 0
+    assert slices > 0
 
 
 async def test_an_error_stays_and_nothing_behind_corrupt_records_is_delivered() -> None:

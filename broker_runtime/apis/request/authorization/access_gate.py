@@ -5,8 +5,8 @@ from broker_runtime.apis.request.authorization.access_table import GATE, code_of
 from broker_runtime.apis.request.call import Call
 from broker_runtime.errors import ProtocolError
 from broker_runtime.security.acls.model import AclResource
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.messages import with_throttle_time
-from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.refusal import refusal
 from broker_runtime.wire.reply import Reply
 

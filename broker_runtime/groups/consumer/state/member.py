@@ -77,7 +77,7 @@ class ConsumerMember(Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        """What the member takes in `members_room`, in bytes."""
+        """Bytes that the member counts in `members_room`."""
         metadata = self.metadata
         told = size_of(metadata.classic_member_metadata.supported_protocols) if metadata.classic_member_metadata else 0
         regex = len(metadata.subscribed_topic_regex or "")

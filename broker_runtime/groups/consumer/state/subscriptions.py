@@ -40,7 +40,7 @@ class Subscriptions(Behind[str, int]):
         return self._topics
 
     def _count(self, some: Sequence[str], how: int) -> None:
-        """`how` is what each name adds to its count."""
+        """Count the names. `how` is what each name adds to its count."""
         _add(self._topics, some, how)
 
     @property

@@ -7,8 +7,8 @@ from uuid import UUID
 from broker_runtime.blake2 import blake2b
 from broker_runtime.groups.assignors import TopicDescription
 from broker_runtime.groups.records import Assignment
+from broker_runtime.metadata.areas.topics import Topic
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import Topic
 from broker_runtime.slicing.steps import Steps, chosen, listed
 
 _HASH_BYTES = 8

@@ -75,7 +75,7 @@ class Taker(Protocol):
 
     @property
     def is_behind(self) -> bool:
-        """See `Calls.is_behind`."""
+        """Whether the coordinator, and not the consumer, is late on this connection."""
         ...
 
 
@@ -102,7 +102,7 @@ class Callers:
             taker.take(call)
 
     def is_behind(self, connection: int) -> bool:
-        """See `Calls.is_behind`. False if the connection has ended."""
+        """Whether the coordinator, and not the consumer, is late. False if the connection has ended."""
         taker = self._takers.get(connection)
         return taker is not None and taker.is_behind
 

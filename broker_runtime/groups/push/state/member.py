@@ -58,7 +58,7 @@ class PushMember:
 
     @property
     def size(self) -> int:
-        """What the consumer takes in `members_room`, in bytes."""
+        """Bytes that the consumer counts in `members_room`."""
         return size_of(self.value)
 
     def begin(self, connection: int | None, topic_filter: TopicFilter | None = None) -> None:

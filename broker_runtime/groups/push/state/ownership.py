@@ -42,9 +42,12 @@ class AssignmentInput(NamedTuple):
     gone: Collection[str] = ()
     """Consumers in `current` that have left and own nothing any more."""
     filter_of: Mapping[str, TopicFilter] = {}
-    """By consumer, which topics its wildcard may name; all of them for other consumers."""
+    """The topics that the wildcard of a consumer may name, by consumer.
+
+    A consumer without a wildcard has no entry: it may name all topics.
+    """
     checks: Mapping[TopicFilter, Callable[[str], bool]] = {}
-    """What the filters say now."""
+    """Functions that return whether a filter matches a topic's name now, by filter."""
 
     def key_of(self, consumer_id: str) -> "_Key":
         """Return what the topics of a consumer's threads depend on."""

@@ -47,7 +47,7 @@ Resource = tuple[Identity, Iterator[Row]]
 
 
 class Seen(NamedTuple):
-    """What rows are made with: the metadata when the request arrives, and how names of users and addresses appear."""
+    """The metadata at the arrival of a request, and the form in which users and addresses appear in rows."""
 
     before: MetadataBefore
     shown: Callable[[str], str]

@@ -40,7 +40,7 @@ class ToldRow(NamedTuple):
 
 
 class NotedChange:
-    """What one request changes. `read` comes first, then `look_through` with the answer, then `told`."""
+    """The changes of one request. Call `read` first, then `look_through` with the answer, then `told`."""
 
     def __init__(self, limits: ChangeLimits, seen: Seen) -> None:
         self._limits = limits

@@ -1,6 +1,6 @@
 """The first items of requests that their handlers read themselves, because these may name thousands. Pure.
 
-Their bytes are valid only before the handler runs, in one turn of the event loop.
+Their bytes are valid only before the handler runs, in the same iteration of the event loop.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Any, Final
 
 from broker_runtime.observers.audit_log.changes.asked import GroupsAsked, OffsetsAsked
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.versions import DELETE_GROUPS, OFFSET_DELETE
 
 _FIRST: Final = 200

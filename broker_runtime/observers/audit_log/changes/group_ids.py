@@ -3,7 +3,7 @@
 from typing import Final
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.versions import (
     CONSUMER_GROUP_HEARTBEAT,
     HEARTBEAT,

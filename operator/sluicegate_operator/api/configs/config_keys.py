@@ -77,7 +77,11 @@ OPERATOR_KEYS = (
 )
 """Keys that the operator sets for each node and from its BrokerListeners."""
 
+ADAPTIVE_P99 = "connection.quota.adaptive.p99.ms"
+ADAPTIVE_MIN_RATE = "connection.quota.adaptive.min.rate"
 LIMIT_KEYS = (
+    ADAPTIVE_MIN_RATE,
+    ADAPTIVE_P99,
     "max.connection.creation.rate",
     "max.connection.creation.rate.per.ip",
     "max.connections",

@@ -96,7 +96,7 @@ def config_order_rule(order: Order) -> Rule:
     return Rule(
         cel=f"!has(self.config) || {chains}.all(c, {in_order})",
         message=f"{VALUE_REFUSED}: it is out of order with the value of another key",
-        holds=lambda model: not wrong(model),
+        allows=lambda model: not wrong(model),
         field="config",
         message_cel=f"{chains}.filter(c, !({in_order})).map(c, {message_cel})[0]",
         message_of=sentence,

@@ -71,7 +71,7 @@ class AuditPlace(Model):
         Rule(
             cel="has(self.uri) != has(self.claimName)",
             message="set exactly one of uri (s3://bucket/path) and claimName",
-            holds=lambda place: (place.uri is None) != (place.claim_name is None),
+            allows=lambda place: (place.uri is None) != (place.claim_name is None),
         ),
         uri_rule(),
         object_name_rule("claimName", "PersistentVolumeClaim"),
@@ -108,7 +108,7 @@ class AuditObjective(Model):
         Rule(
             cel="self.target > 0.0 && self.target < 1.0",
             message="target must be a share of all requests between 0 and 1, for example 0.999",
-            holds=lambda objective: 0 < objective.target < 1,
+            allows=lambda objective: 0 < objective.target < 1,
             field="target",
         ),
     )
@@ -138,7 +138,7 @@ class AuditMirror(Model):
         Rule(
             cel="self.sourceCluster != self.mirrorCluster || (has(self.prefix) && self.prefix != '')",
             message="a topic cannot be its own mirror: set another mirrorCluster, or a prefix",
-            holds=lambda mirror: mirror.source_cluster != mirror.mirror_cluster or bool(mirror.prefix),
+            allows=lambda mirror: mirror.source_cluster != mirror.mirror_cluster or bool(mirror.prefix),
         ),
     )
 
@@ -170,7 +170,7 @@ def _distinct(field: str, what: str) -> Rule:
     return Rule(
         cel=f"!has(self.{field}) || self.{field}.all(x, self.{field}.exists_one(y, y.name == x.name))",
         message=f"{field} must have different names, because the results identify {what} by name",
-        holds=lambda spec: (
+        allows=lambda spec: (
             getattr(spec, field) is None or len({one.name for one in getattr(spec, field)}) == len(getattr(spec, field))
         ),
         field=field,
@@ -181,7 +181,7 @@ def _only_for_spark_applications(field: str, attribute: str) -> Rule:
     return Rule(
         cel=f"!has(self.{field}) || (has(self.mode) && self.mode == 'SparkApplication')",
         message=f"{field} is only for mode SparkApplication, because a Job is one pod; remove it",
-        holds=lambda spec: getattr(spec, attribute) is None or spec.mode == "SparkApplication",
+        allows=lambda spec: getattr(spec, attribute) is None or spec.mode == "SparkApplication",
         field=field,
     )
 
@@ -192,7 +192,7 @@ class AuditPipelineSpec(Model):
             cel=f"self.schedule.matches('{SCHEDULE_PATTERN}')",
             message="schedule must have the five fields of cron (minute hour day month weekday, in UTC), for example"
             f" '15 */2 * * *', or one of {', '.join(SHORTHANDS)}",
-            holds=lambda spec: re.fullmatch(SCHEDULE_PATTERN, spec.schedule) is not None,
+            allows=lambda spec: re.fullmatch(SCHEDULE_PATTERN, spec.schedule) is not None,
             field="schedule",
         ),
         image_rule("audit"),
@@ -201,7 +201,7 @@ class AuditPipelineSpec(Model):
             cel="self.mode != 'SparkApplication' || (has(self.sparkOperator) && has(self.image))",
             message="mode SparkApplication needs sparkOperator (apache or kubeflow) and image, one of Spark's own"
             " images with this pipeline installed",
-            holds=lambda spec: spec.mode != "SparkApplication" or None not in (spec.spark_operator, spec.image),
+            allows=lambda spec: spec.mode != "SparkApplication" or None not in (spec.spark_operator, spec.image),
         ),
         _only_for_spark_applications("sparkOperator", "spark_operator"),
         _only_for_spark_applications("executors", "executors"),
@@ -352,7 +352,7 @@ class AuditPipeline(Resource):
             cel=f"self.metadata.name.matches('{NAME_PATTERN}')",
             message="the name of an AuditPipeline must be at most 40 lower-case letters, digits and '-', begin with a"
             " letter and not end with '-', because the names of its Jobs and pods begin with it",
-            holds=lambda model: re.fullmatch(NAME_PATTERN, model.metadata.name) is not None,
+            allows=lambda model: re.fullmatch(NAME_PATTERN, model.metadata.name) is not None,
         ),
     )
 

@@ -51,13 +51,13 @@ class Storage(Model):
             cel=f"self.size.matches('{QUANTITY_PATTERN}')"
             f" && quantity(self.size).compareTo(quantity('{STORAGE_MIN}')) >= 0",
             message=f"size must be a Kubernetes quantity of at least {STORAGE_MIN}, for example 10Gi",
-            holds=lambda storage: is_quantity(storage.size) and amount(storage.size) >= amount(STORAGE_MIN),
+            allows=lambda storage: is_quantity(storage.size) and amount(storage.size) >= amount(STORAGE_MIN),
             field="size",
         ),
         Rule(
             cel=f"!has(self.storageClassName) || self.storageClassName.matches('{OBJECT_NAME_PATTERN}')",
             message="storageClassName must be the name of a StorageClass: lower-case letters, digits, '-' and '.'",
-            holds=lambda storage: (
+            allows=lambda storage: (
                 storage.storage_class_name is None
                 or re.fullmatch(OBJECT_NAME_PATTERN, storage.storage_class_name) is not None
             ),
@@ -70,7 +70,7 @@ class Storage(Model):
             " == (has(oldSelf.storageClassName) ? oldSelf.storageClassName : '')",
             message="storageClassName cannot be changed after creation: create a new BrokerCluster with the other"
             " storage class",
-            holds=lambda old, new: new.storage_class_name == old.storage_class_name,
+            allows=lambda old, new: new.storage_class_name == old.storage_class_name,
             field="storageClassName",
         ),
     )
@@ -88,7 +88,7 @@ class Rack(Model):
         Rule(
             cel=f"self.topologyKey.matches('{LABEL_KEY_PATTERN}')",
             message="topologyKey must be the key of a node label, for example topology.kubernetes.io/zone",
-            holds=lambda model: re.fullmatch(LABEL_KEY_PATTERN, model.topology_key) is not None,
+            allows=lambda model: re.fullmatch(LABEL_KEY_PATTERN, model.topology_key) is not None,
             field="topologyKey",
         ),
     )
@@ -103,7 +103,7 @@ class Brokers(Model):
 
     replicas: int = Field(ge=1, le=100)
     """Number of brokers; their ids are 0 to replicas - 1. If the number is reduced, the brokers with the highest ids
-    are removed as soon as they hold no replicas."""
+    are removed as soon as they have no replicas."""
     storage: Storage
     """The volume of each broker."""
     resources: Resources | None = None
@@ -150,7 +150,7 @@ class Controllers(Model):
         Rule(
             cel="self.replicas % 2 == 1",
             message="controllers.replicas must be odd: one, or one active and an even number of standbys (3, 5, ...)",
-            holds=lambda model: model.replicas % 2 == 1,
+            allows=lambda model: model.replicas % 2 == 1,
             field="replicas",
         ),
     )
@@ -192,7 +192,7 @@ class ObserverWheels(Model):
             cel=f"self.files.all(x, x.matches('{WHEEL_PATTERN}'))",
             message="each of files must be the file name of a wheel without a folder, for example"
             " traffic-1.0-py3-none-any.whl",
-            holds=lambda wheels: all(re.fullmatch(WHEEL_PATTERN, file) for file in wheels.files),
+            allows=lambda wheels: all(re.fullmatch(WHEEL_PATTERN, file) for file in wheels.files),
             field="files",
         ),
     )
@@ -212,7 +212,9 @@ class ObserversSettings(Model):
         Rule(
             cel=f"!has(self.secretNames) || self.secretNames.all(x, x.matches('{OBJECT_NAME_PATTERN}'))",
             message="each of secretNames must be the name of a Secret: lower-case letters, digits, '-' and '.'",
-            holds=lambda settings: all(re.fullmatch(OBJECT_NAME_PATTERN, name) for name in settings.secret_names or ()),
+            allows=lambda settings: all(
+                re.fullmatch(OBJECT_NAME_PATTERN, name) for name in settings.secret_names or ()
+            ),
             field="secretNames",
         ),
     )
@@ -306,7 +308,7 @@ def _of_bundled(rule: Rule) -> Rule:
     return replace(
         rule,
         cel=f"!has(self.brokers) || {rule.cel}",
-        holds=lambda spec: spec.brokers is None or rule.holds(spec),
+        allows=lambda spec: spec.brokers is None or rule.allows(spec),
     )
 
 
@@ -315,13 +317,15 @@ _EXTERNAL_RULES = (
         cel="self.runtime != 'External' || !(" + " || ".join(f"has(self.{field})" for field in _OF_BUNDLED) + ")",
         message=f"{', '.join(_OF_BUNDLED)} are only for nodes that the operator starts, and it starts none for runtime"
         " External: remove them",
-        holds=lambda spec: not spec.is_external or all(getattr(spec, to_snake(field)) is None for field in _OF_BUNDLED),
+        allows=lambda spec: (
+            not spec.is_external or all(getattr(spec, to_snake(field)) is None for field in _OF_BUNDLED)
+        ),
     ),
     Rule(
         cel="self.runtime != 'External' || !has(self.config)"
         f" || !self.config.exists(k, k.startsWith('{_LIMIT_PREFIX}') || k.startsWith('{keys.LISTENER_PREFIX}'))",
         message=f"config contains {_LIMITS.what}; {_LIMITS.advice}",
-        holds=lambda spec: (
+        allows=lambda spec: (
             not spec.is_external
             or not any(key.startswith((_LIMIT_PREFIX, keys.LISTENER_PREFIX)) for key in spec.config or {})
         ),
@@ -335,26 +339,26 @@ class BrokerClusterSpec(Model):
         Rule(
             cel="self.runtime != 'Bundled' || has(self.brokers)",
             message="runtime Bundled needs brokers: set brokers.replicas and brokers.storage.size",
-            holds=lambda spec: spec.runtime != "Bundled" or spec.brokers is not None,
+            allows=lambda spec: spec.runtime != "Bundled" or spec.brokers is not None,
         ),
         Rule(
             cel="(self.runtime == 'External') == has(self.bootstrapServers)",
             message="runtime External needs bootstrapServers, and only runtime External can have them: set both or"
             " neither",
-            holds=lambda spec: spec.is_external == (spec.bootstrap_servers is not None),
+            allows=lambda spec: spec.is_external == (spec.bootstrap_servers is not None),
             field="bootstrapServers",
         ),
         Rule(
             cel=f"!has(self.bootstrapServers) || self.bootstrapServers.all(x, x.matches(r'{SERVER_PATTERN}'))",
             message="each of bootstrapServers must be host:port, for example kafka.example.org:9092 or"
             " [2001:db8::1]:9092",
-            holds=lambda spec: all(re.fullmatch(SERVER_PATTERN, server) for server in spec.bootstrap_servers or ()),
+            allows=lambda spec: all(re.fullmatch(SERVER_PATTERN, server) for server in spec.bootstrap_servers or ()),
             field="bootstrapServers",
         ),
         Rule(
             cel="self.runtime == 'External' || !has(self.external)",
             message="external is only for runtime External: remove it, or change runtime",
-            holds=lambda spec: spec.is_external or spec.external is None,
+            allows=lambda spec: spec.is_external or spec.external is None,
             field="external",
         ),
         *_EXTERNAL_RULES,
@@ -362,7 +366,7 @@ class BrokerClusterSpec(Model):
             cel="!has(self.rollout) || !has(self.rollout.strategy) || self.rollout.strategy != 'Rack'"
             " || (has(self.brokers) && has(self.brokers.rack))",
             message="rollout.strategy Rack needs brokers.rack.topologyKey, because brokers have no rack without it",
-            holds=lambda spec: (
+            allows=lambda spec: (
                 spec.rollout is None
                 or spec.rollout.strategy != "Rack"
                 or (spec.brokers is not None and spec.brokers.rack is not None)
@@ -373,7 +377,9 @@ class BrokerClusterSpec(Model):
         Rule(
             cel=f"!has(self.clusterId) || self.clusterId.matches('{CLUSTER_ID_PATTERN}')",
             message="clusterId must be a cluster id in Kafka's form: 22 letters, digits, '-' and '_'",
-            holds=lambda spec: spec.cluster_id is None or re.fullmatch(CLUSTER_ID_PATTERN, spec.cluster_id) is not None,
+            allows=lambda spec: (
+                spec.cluster_id is None or re.fullmatch(CLUSTER_ID_PATTERN, spec.cluster_id) is not None
+            ),
             field="clusterId",
         ),
         pull_secrets_rule(),
@@ -385,7 +391,7 @@ class BrokerClusterSpec(Model):
             cel="self.runtime == oldSelf.runtime",
             message="runtime cannot be changed: create a new BrokerCluster, and move the topics of this one to it"
             " (docs/scaling.md)",
-            holds=lambda old, new: old.runtime == new.runtime,
+            allows=lambda old, new: old.runtime == new.runtime,
             field="runtime",
         ),
         TransitionRule(
@@ -393,7 +399,7 @@ class BrokerClusterSpec(Model):
             " == ((has(oldSelf.controllers) ? oldSelf.controllers.replicas : 1) == 1)",
             message="controllers.replicas cannot change from 1 to more or back, because the journal would be in"
             " another place; keep the number, or create a new BrokerCluster",
-            holds=lambda old, new: (new.controller_count == 1) == (old.controller_count == 1),
+            allows=lambda old, new: (new.controller_count == 1) == (old.controller_count == 1),
             field="controllers",
         ),
         CLUSTER_CA_STAYS,
@@ -512,7 +518,7 @@ def _volumes_stay_as_large(role: Literal["brokers", "controllers"]) -> Transitio
     A size that no volume was asked to have, because its StorageClass refused it, may be reverted.
     """
 
-    def holds(old: "BrokerCluster", new: "BrokerCluster") -> bool:
+    def allows(old: "BrokerCluster", new: "BrokerCluster") -> bool:
         size, before = _size(new.spec, role), _size(old.spec, role)
         if size is None or before is None or size == before or not is_quantity(size):
             return True
@@ -532,7 +538,7 @@ def _volumes_stay_as_large(role: Literal["brokers", "controllers"]) -> Transitio
         f"has(oldSelf.status) && has(oldSelf.status.volumes) && has({asked}) ? {asked} : {old})) >= 0",
         message=f"{role}.storage.size cannot be less than the size that was requested for the volumes"
         f" (status.volumes.{role})",
-        holds=holds,
+        allows=allows,
     )
 
 
@@ -541,7 +547,7 @@ def cluster_name_rule(field: str = "metadata.name") -> Rule:
         cel=f"self.{field}.matches('{NAME_PATTERN}')",
         message="the name of a BrokerCluster must be at most 40 lower-case letters, digits and '-', begin with a"
         " letter and not end with '-', because the names of its Services and pods begin with it",
-        holds=lambda model: re.fullmatch(NAME_PATTERN, model.metadata.name) is not None,
+        allows=lambda model: re.fullmatch(NAME_PATTERN, model.metadata.name) is not None,
     )
 
 
@@ -570,7 +576,7 @@ class BrokerCluster(Resource):
             " || (has(self.spec.clusterId) && self.spec.clusterId == oldSelf.status.clusterId)",
             message="spec.clusterId cannot be changed after nodes have started: their data has the id in"
             " status.clusterId",
-            holds=lambda old, new: (
+            allows=lambda old, new: (
                 new.spec.cluster_id == old.spec.cluster_id or old.status.cluster_id in ("", new.spec.cluster_id)
             ),
         ),

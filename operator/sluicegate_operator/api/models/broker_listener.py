@@ -47,26 +47,26 @@ class BrokerListenerSpec(Model):
         Rule(
             cel=f"self.name.matches('{LISTENER_PATTERN}')",
             message=f"name {LISTENER_NAME_MESSAGE}",
-            holds=lambda spec: re.fullmatch(LISTENER_PATTERN, spec.name) is not None,
+            allows=lambda spec: re.fullmatch(LISTENER_PATTERN, spec.name) is not None,
             field="name",
         ),
         Rule(
             cel="!(self.name in ['INTERNAL', 'CONTROLLER', 'REPLICATION'])",
             message="INTERNAL, CONTROLLER and REPLICATION are reserved for the operator; choose another name",
-            holds=lambda spec: spec.name not in RESERVED_NAMES,
+            allows=lambda spec: spec.name not in RESERVED_NAMES,
             field="name",
         ),
         Rule(
             cel="!(self.port in [9091, 9093, 9404])",
             message="ports 9091, 9093 and 9404 are reserved for the operator; choose another port, for example 9094",
-            holds=lambda spec: spec.port not in RESERVED_PORTS,
+            allows=lambda spec: spec.port not in RESERVED_PORTS,
             field="port",
         ),
         Rule(
             cel=f"!has(self.advertisedHost) || self.advertisedHost.matches('{HOST_PATTERN}')",
             message="advertisedHost must be a host name or an address without a port; {broker} is replaced by the id"
             " of a broker, for example in broker-{broker}.kafka.example.org",
-            holds=lambda spec: (
+            allows=lambda spec: (
                 spec.advertised_host is None or re.fullmatch(HOST_PATTERN, spec.advertised_host) is not None
             ),
             field="advertisedHost",
@@ -75,7 +75,7 @@ class BrokerListenerSpec(Model):
             cel="!has(self.advertisedHost) || self.exposure == 'NodePort' || self.advertisedHost.contains('{broker}')",
             message="advertisedHost must contain {broker}, for example broker-{broker}.kafka.example.org: brokers have"
             " different ports only with exposure NodePort",
-            holds=lambda spec: (
+            allows=lambda spec: (
                 spec.advertised_host is None or spec.exposure == "NodePort" or BROKER in spec.advertised_host
             ),
             field="advertisedHost",
@@ -83,39 +83,39 @@ class BrokerListenerSpec(Model):
         Rule(
             cel="!has(self.nodePorts) || self.exposure == 'NodePort'",
             message="nodePorts is only for exposure NodePort; remove it, or change exposure",
-            holds=lambda spec: spec.node_ports is None or spec.exposure == "NodePort",
+            allows=lambda spec: spec.node_ports is None or spec.exposure == "NodePort",
             field="nodePorts",
         ),
         Rule(
             cel="!has(self.externalTrafficPolicy) || self.exposure != 'ClusterIP'",
             message="externalTrafficPolicy is only for exposure NodePort and LoadBalancer; remove it, or change"
             " exposure",
-            holds=lambda spec: spec.external_traffic_policy is None or spec.exposure != "ClusterIP",
+            allows=lambda spec: spec.external_traffic_policy is None or spec.exposure != "ClusterIP",
             field="externalTrafficPolicy",
         ),
         Rule(
             cel="!has(self.loadBalancerClass) || self.exposure == 'LoadBalancer'",
             message="loadBalancerClass is only for exposure LoadBalancer; remove it, or change exposure",
-            holds=lambda spec: spec.load_balancer_class is None or spec.exposure == "LoadBalancer",
+            allows=lambda spec: spec.load_balancer_class is None or spec.exposure == "LoadBalancer",
             field="loadBalancerClass",
         ),
         Rule(
             cel="!has(self.loadBalancerSourceRanges) || self.exposure == 'LoadBalancer'",
             message="loadBalancerSourceRanges is only for exposure LoadBalancer; remove it, or change exposure",
-            holds=lambda spec: spec.load_balancer_source_ranges is None or spec.exposure == "LoadBalancer",
+            allows=lambda spec: spec.load_balancer_source_ranges is None or spec.exposure == "LoadBalancer",
             field="loadBalancerSourceRanges",
         ),
         Rule(
             cel="!has(self.loadBalancerSourceRanges) || self.loadBalancerSourceRanges.all(range, isCIDR(range))",
             message="loadBalancerSourceRanges must be CIDR ranges, for example 203.0.113.0/24",
-            holds=lambda spec: all(is_cidr(range_) for range_ in spec.load_balancer_source_ranges or ()),
+            allows=lambda spec: all(is_cidr(range_) for range_ in spec.load_balancer_source_ranges or ()),
             field="loadBalancerSourceRanges",
         ),
         Rule(
             cel="!has(self.authentication) || self.authentication.type == 'scram-sha-512' || has(self.tls)",
             message="authentication.type tls, oauth and serviceAccount need tls: a client presents a certificate only"
             " with TLS, and without TLS everybody on the network could read its token; set tls.secretName",
-            holds=lambda spec: (
+            allows=lambda spec: (
                 spec.authentication is None or spec.authentication.type == "scram-sha-512" or spec.tls is not None
             ),
             field="authentication",
@@ -125,7 +125,7 @@ class BrokerListenerSpec(Model):
             " || !has(self.tls.clientAuth) || self.tls.clientAuth != 'None'",
             message="authentication.type tls needs client certificates: remove tls.clientAuth, or set it to Required"
             " or Requested",
-            holds=lambda spec: (
+            allows=lambda spec: (
                 spec.authentication is None
                 or spec.authentication.type != "tls"
                 or spec.tls is None
@@ -138,7 +138,7 @@ class BrokerListenerSpec(Model):
         TransitionRule(
             cel="self.name == oldSelf.name",
             message="the name of a listener cannot be changed: create a new BrokerListener and delete this one",
-            holds=lambda old, new: old.name == new.name,
+            allows=lambda old, new: old.name == new.name,
             field="name",
         ),
         cluster_ref_stays("create a new BrokerListener and delete this one"),
@@ -148,7 +148,7 @@ class BrokerListenerSpec(Model):
             message="tls and the authentication of users cannot be added or removed, because Kafka cannot change the"
             " security protocol of a listener: create a new BrokerListener with another name and port, move the"
             " clients, and delete this one",
-            holds=lambda old, new: new.security_protocol == old.security_protocol,
+            allows=lambda old, new: new.security_protocol == old.security_protocol,
         ),
     )
 
@@ -246,25 +246,25 @@ class BrokerListener(Resource):
             cel=f"self.metadata.name.matches('{SERVICE_PATTERN}')",
             message="the name of a BrokerListener must be at most 63 lower-case letters, digits and '-', begin with a"
             " letter and not end with '-', because its Service has the same name",
-            holds=lambda model: re.fullmatch(SERVICE_PATTERN, model.metadata.name) is not None,
+            allows=lambda model: re.fullmatch(SERVICE_PATTERN, model.metadata.name) is not None,
         ),
         Rule(
             cel=f"!self.metadata.name.matches('{RESERVED_SUFFIXES}')",
             message="the name of a BrokerListener must not end with -brokers, -controllers or -controllers-0 to -9,"
             " because the names of the operator's own Services do",
-            holds=lambda model: re.search(RESERVED_SUFFIXES, model.metadata.name) is None,
+            allows=lambda model: re.search(RESERVED_SUFFIXES, model.metadata.name) is None,
         ),
         Rule(
             cel=f"self.metadata.name != '{API_SERVER_SERVICE}'",
             message="kubernetes is the name of the API server's Service; choose another name, for example"
             " shop-external",
-            holds=lambda model: model.metadata.name != API_SERVER_SERVICE,
+            allows=lambda model: model.metadata.name != API_SERVER_SERVICE,
         ),
         Rule(
             cel=f"self.spec.exposure == 'ClusterIP' || self.metadata.name.size() <= {EXPOSED_NAME_MAX}",
             message=f"the name of a BrokerListener with exposure must have at most {EXPOSED_NAME_MAX} characters,"
             " because the Service of each broker has this name with the broker's id appended",
-            holds=lambda model: not model.spec.is_exposed or len(model.metadata.name) <= EXPOSED_NAME_MAX,
+            allows=lambda model: not model.spec.is_exposed or len(model.metadata.name) <= EXPOSED_NAME_MAX,
         ),
     )
 

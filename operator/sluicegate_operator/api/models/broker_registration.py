@@ -30,7 +30,7 @@ class BrokerRegistrationSpec(Model):
         TransitionRule(
             cel="self.clusterRef.name == oldSelf.clusterRef.name && self.brokerId == oldSelf.brokerId",
             message="a BrokerRegistration always belongs to the same broker: only the operator may change it",
-            holds=lambda old, new: old.cluster_ref == new.cluster_ref and old.broker_id == new.broker_id,
+            allows=lambda old, new: old.cluster_ref == new.cluster_ref and old.broker_id == new.broker_id,
         ),
     )
 
@@ -58,7 +58,7 @@ class BrokerRegistrationStatus(Status):
     leaders: int | None = None
     """Number of partitions that it leads."""
     replicas: int | None = None
-    """Number of replicas that it holds."""
+    """Number of replicas on the broker."""
     out_of_sync: int | None = None
     """Number of its replicas that are not in their in-sync set."""
     metadata_lag: int | None = None

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from sluicegate_operator.api.models.broker_listener import LISTENER_NAME_MESSAGE, LISTENER_PATTERN, RESERVED_NAMES
+from sluicegate_operator.api.models.parts.adaptive_rate import AdaptedRates, AdaptiveRate
 from sluicegate_operator.api.models.parts.label_selector import LabelSelector
 from sluicegate_operator.api.schema.addresses import has_no_host_bits, is_cidr, is_ip
 from sluicegate_operator.api.schema.metadata import (
@@ -58,32 +59,34 @@ class QuotaTarget(Model):
             cel="[" + ", ".join(f"has(self.{name})" for name in _MEMBERS) + "].filter(x, x).size() == 1",
             message="target must have exactly one of broker: {}, listener: NAME, ip: ADDRESS, defaultIp: {}, cidr:"
             " RANGE or workload: {podSelector: ...}",
-            holds=lambda target: len([part for part in target.parts if part is not None]) == 1,
+            allows=lambda target: len([part for part in target.parts if part is not None]) == 1,
         ),
         Rule(
             cel=f"!has(self.listener) || self.listener.matches('{LISTENER_PATTERN}')",
             message=f"target.listener {LISTENER_NAME_MESSAGE}; it must be the spec.name of a BrokerListener",
-            holds=lambda target: target.listener is None or re.fullmatch(LISTENER_PATTERN, target.listener) is not None,
+            allows=lambda target: (
+                target.listener is None or re.fullmatch(LISTENER_PATTERN, target.listener) is not None
+            ),
             field="listener",
         ),
         Rule(
             cel="!has(self.listener) || !(self.listener in ['INTERNAL', 'CONTROLLER', 'REPLICATION'])",
             message="INTERNAL, CONTROLLER and REPLICATION are reserved for the operator and have no limits; name a"
             " listener for clients",
-            holds=lambda target: target.listener not in RESERVED_NAMES,
+            allows=lambda target: target.listener not in RESERVED_NAMES,
             field="listener",
         ),
         Rule(
             cel="!has(self.ip) || isIP(self.ip)",
             message="target.ip must be one IPv4 or IPv6 address, for example 203.0.113.7; set target.cidr for a range",
-            holds=lambda target: target.ip is None or is_ip(target.ip),
+            allows=lambda target: target.ip is None or is_ip(target.ip),
             field="ip",
         ),
         Rule(
             cel="!has(self.cidr) || isCIDR(self.cidr)",
             message="target.cidr must be a range of IPv4 or IPv6 addresses, for example 203.0.113.0/24 or"
             " 2001:db8::/32",
-            holds=lambda target: target.cidr is None or is_cidr(target.cidr),
+            allows=lambda target: target.cidr is None or is_cidr(target.cidr),
             field="cidr",
         ),
         Rule(
@@ -91,7 +94,7 @@ class QuotaTarget(Model):
             cel="!has(self.cidr) || !isCIDR(self.cidr) || cidr(self.cidr).masked() in [cidr(self.cidr)]",
             message="target.cidr must begin with the first address of its range: every bit after the prefix must be"
             " zero, for example 10.1.0.0/16 (not 10.1.2.3/16)",
-            holds=lambda target: target.cidr is None or not is_cidr(target.cidr) or has_no_host_bits(target.cidr),
+            allows=lambda target: target.cidr is None or not is_cidr(target.cidr) or has_no_host_bits(target.cidr),
             field="cidr",
         ),
     )
@@ -132,28 +135,47 @@ class QuotaTarget(Model):
 class ConnectionQuotaSpec(Model):
     rules: ClassVar = (
         Rule(
-            cel="has(self.maxConnectionCreationRate) || has(self.maxConnections)",
-            message="set maxConnectionCreationRate, maxConnections or both; a quota without them limits nothing",
-            holds=lambda spec: spec.max_connection_creation_rate is not None or spec.max_connections is not None,
+            cel="has(self.maxConnectionCreationRate) || has(self.maxConnections) || has(self.adaptive)",
+            message="set maxConnectionCreationRate, adaptive or maxConnections; a quota without them limits nothing",
+            allows=lambda spec: (
+                spec.max_connection_creation_rate is not None
+                or spec.max_connections is not None
+                or spec.adaptive is not None
+            ),
+        ),
+        Rule(
+            cel="!has(self.adaptive) || !has(self.maxConnectionCreationRate)",
+            message="set maxConnectionCreationRate or adaptive, not both: adaptive.maxRate is the highest rate",
+            allows=lambda spec: spec.adaptive is None or spec.max_connection_creation_rate is None,
+            field="adaptive",
+        ),
+        Rule(
+            cel="!has(self.adaptive) || has(self.target.listener) || has(self.target.broker)",
+            message="adaptive is only for target.listener and target.broker; for addresses, set"
+            " maxConnectionCreationRate",
+            allows=lambda spec: (
+                spec.adaptive is None or spec.target.listener is not None or spec.target.broker is not None
+            ),
+            field="adaptive",
         ),
         Rule(
             cel="!has(self.limitIs) || has(self.target.cidr) || has(self.target.workload)",
             message="limitIs is only for target.cidr and target.workload, which have several addresses; remove it",
-            holds=lambda spec: spec.limit_is is None or spec.target.has_many_addresses,
+            allows=lambda spec: spec.limit_is is None or spec.target.has_many_addresses,
             field="limitIs",
         ),
         Rule(
             cel="self.mode != 'Observe' || has(self.target.cidr) || has(self.target.workload) || has(self.target.ip)",
             message="mode Observe is only for target.cidr, target.workload and target.ip; to observe all addresses,"
             " create one quota with cidr 0.0.0.0/0 and one with cidr ::/0",
-            holds=lambda spec: spec.mode != "Observe" or spec.target.has_many_addresses or spec.target.ip is not None,
+            allows=lambda spec: spec.mode != "Observe" or spec.target.has_many_addresses or spec.target.ip is not None,
             field="mode",
         ),
         Rule(
             cel=f"!has(self.expiresAt) || (self.expiresAt.matches('{MOMENT_PATTERN}')"
             " && timestamp(self.expiresAt) > timestamp('1970-01-01T00:00:00Z'))",
             message="expiresAt must be a time with a time zone as in RFC 3339, for example 2030-01-31T18:00:00Z",
-            holds=lambda spec: spec.expires_at is None or is_moment(spec.expires_at),
+            allows=lambda spec: spec.expires_at is None or is_moment(spec.expires_at),
             field="expiresAt",
         ),
     )
@@ -168,6 +190,9 @@ class ConnectionQuotaSpec(Model):
     max_connection_creation_rate: int | None = Field(default=None, ge=1, le=INT_MAX)
     """New connections per second, on each broker. Over the rate of a broker or listener, new clients wait; over the
     rate of an address, its connections are closed."""
+    adaptive: AdaptiveRate | None = None
+    """In place of maxConnectionCreationRate, for listener and broker: each broker moves the rate between two bounds, so
+    that requests of established clients do not wait longer than the objective."""
     max_connections: int | None = Field(default=None, ge=1, le=INT_MAX)
     """Open connections, on each broker."""
     limit_is: Literal["Shared", "PerAddress"] | None = None
@@ -178,6 +203,11 @@ class ConnectionQuotaSpec(Model):
     workload and ip only."""
     expires_at: str | None = Field(default=None, min_length=1, max_length=40)
     """Time from which the limit is lifted (RFC 3339, by the operator's clock); the object stays."""
+
+    @property
+    def highest_rate(self) -> int | None:
+        """The highest rate of new connections that the quota allows; None if it limits no rate."""
+        return self.max_connection_creation_rate if self.adaptive is None else self.adaptive.max_rate
 
     @property
     def is_shared(self) -> bool:
@@ -256,6 +286,8 @@ class ConnectionQuotaStatus(Status):
     holding: Holding | None = None
     """For mode Enforce: the connections that the limit delays or refuses now; absent if there are none. Brokers of
     runtime External do not report it."""
+    adaptive: AdaptedRates | None = None
+    """For adaptive: the rate that each broker allows now."""
     strategy: str | None = Field(default=None, max_length=32)
     """How brokers measure the rate: windowed or token-bucket, from connectionQuota.strategy of the BrokerCluster."""
 
@@ -270,6 +302,7 @@ class ConnectionQuota(Resource):
         PrinterColumn(name="Target", json_path=".status.target"),
         PrinterColumn(name="Rate", json_path=".spec.maxConnectionCreationRate", type="integer"),
         PrinterColumn(name="Max", json_path=".spec.maxConnections", type="integer"),
+        PrinterColumn(name="Adaptive", json_path=".status.adaptive.summary", priority=1),
         PrinterColumn(name="Mode", json_path=".spec.mode", priority=1),
         PrinterColumn(name="Members", json_path=".status.members", type="integer", priority=1),
         PrinterColumn(name="Would-Hold", json_path=".status.observed.wouldHold", type="integer", priority=1),

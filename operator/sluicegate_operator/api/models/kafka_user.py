@@ -76,13 +76,13 @@ class AclResource(Model):
             cel="(self.type == 'cluster') != has(self.name)",
             message="name is required for type topic, group and transactionalId, and must be absent for type cluster,"
             " of which there is one",
-            holds=lambda resource: (resource.type == "cluster") != (resource.name is not None),
+            allows=lambda resource: (resource.type == "cluster") != (resource.name is not None),
             field="name",
         ),
         Rule(
             cel="self.type != 'cluster' || self.patternType == 'literal'",
             message="patternType prefix is not for type cluster: remove it",
-            holds=lambda resource: resource.type != "cluster" or resource.pattern_type == "literal",
+            allows=lambda resource: resource.type != "cluster" or resource.pattern_type == "literal",
             field="patternType",
         ),
     )
@@ -101,7 +101,7 @@ class AclEntry(Model):
             cel="self.host == '*' || isIP(self.host)",
             message="host must be one IPv4 or IPv6 address, or *: brokers compare it with the client's address, so that"
             " a name or a range matches no client",
-            holds=lambda entry: entry.host == "*" or is_ip(entry.host),
+            allows=lambda entry: entry.host == "*" or is_ip(entry.host),
             field="host",
         ),
     )
@@ -121,7 +121,7 @@ class UserAuthorization(Model):
         Rule(
             cel=f"self.acls.map(x, x.operations.size()).sum() <= {RULES_MAX}",
             message=f"acls must have at most {RULES_MAX} operations together: use patternType prefix, or All",
-            holds=lambda model: sum(len(entry.operations) for entry in model.acls) <= RULES_MAX,
+            allows=lambda model: sum(len(entry.operations) for entry in model.acls) <= RULES_MAX,
             field="acls",
         ),
     )
@@ -150,13 +150,13 @@ class KafkaUserSpec(Model):
         Rule(
             cel=f"!has(self.userName) || self.userName.matches(r'{USER_NAME_PATTERN}')",
             message="userName must be 1 to 249 characters without '*' and control characters",
-            holds=lambda spec: spec.user_name is None or re.fullmatch(USER_NAME_PATTERN, spec.user_name) is not None,
+            allows=lambda spec: spec.user_name is None or re.fullmatch(USER_NAME_PATTERN, spec.user_name) is not None,
             field="userName",
         ),
         Rule(
             cel="has(self.authentication) || has(self.authorization) || has(self.quotas)",
             message="a KafkaUser needs at least one of authentication, authorization and quotas",
-            holds=lambda spec: any((spec.authentication, spec.authorization, spec.quotas)),
+            allows=lambda spec: any((spec.authentication, spec.authorization, spec.quotas)),
         ),
     )
     transitions: ClassVar = (
@@ -165,7 +165,7 @@ class KafkaUserSpec(Model):
             cel="has(self.userName) == has(oldSelf.userName)"
             " && (!has(self.userName) || self.userName == oldSelf.userName)",
             message="userName cannot be changed, because ACLs and quotas belong to the name: create a new KafkaUser",
-            holds=lambda old, new: old.user_name == new.user_name,
+            allows=lambda old, new: old.user_name == new.user_name,
         ),
     )
 
@@ -215,7 +215,7 @@ class KafkaUser(Resource):
             cel=f"self.metadata.name.size() <= {NAME_MAX}",
             message=f"the name of a KafkaUser must have at most {NAME_MAX} characters; use spec.userName for a longer"
             " one",
-            holds=lambda model: len(model.metadata.name) <= NAME_MAX,
+            allows=lambda model: len(model.metadata.name) <= NAME_MAX,
         ),
     )
 

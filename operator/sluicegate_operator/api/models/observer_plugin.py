@@ -46,7 +46,9 @@ class ObserverFilter(Model):
                 f"(!has(self.{name}) || self.{name}.all(x, x.matches('{_ITEM_PATTERN}')))" for name in _LISTS
             ),
             message="an item of a filter must not contain a comma, or begin or end with a space",
-            holds=lambda model: all(re.fullmatch(_ITEM_PATTERN, item) for items in model.lists for item in items or ()),
+            allows=lambda model: all(
+                re.fullmatch(_ITEM_PATTERN, item) for items in model.lists for item in items or ()
+            ),
         ),
     )
 
@@ -82,7 +84,7 @@ class ObserverSource(Model):
         Rule(
             cel="!(has(self.configMap) && has(self.wheel))",
             message="a class comes from one place: set configMap or wheel, not both",
-            holds=lambda source: source.config_map is None or source.wheel is None,
+            allows=lambda source: source.config_map is None or source.wheel is None,
         ),
     )
 
@@ -99,32 +101,32 @@ class ObserverPluginSpec(Model):
             cel="!has(self.source) || !has(self.source.configMap)"
             f" || (has(self.class) && self.class.matches('{_MODULE_CLASS}'))",
             message="a ConfigMap has one module: set class to module.Class, and put the module into the key module.py",
-            holds=lambda spec: (
+            allows=lambda spec: (
                 spec.config_map_name is None or re.fullmatch(_MODULE_CLASS, spec.class_name or "") is not None
             ),
         ),
         Rule(
             cel="has(self.class) != has(self.builtIn)",
             message="set exactly one of class (package.module.Class) and builtIn",
-            holds=lambda spec: (spec.class_name is None) != (spec.built_in is None),
+            allows=lambda spec: (spec.class_name is None) != (spec.built_in is None),
         ),
         Rule(
             cel=f"!has(self.class) || self.class.matches('{CLASS_PATTERN}')",
             message="class must be package.module.Class, the path by which Python imports it",
-            holds=lambda spec: spec.class_name is None or re.fullmatch(CLASS_PATTERN, spec.class_name) is not None,
+            allows=lambda spec: spec.class_name is None or re.fullmatch(CLASS_PATTERN, spec.class_name) is not None,
             field="class",
         ),
         Rule(
             cel=f"!has(self.name) || (self.name.matches('{NAME_PATTERN}') && self.name != 'class')",
             message=f"name {_NAME_MESSAGE}",
-            holds=lambda spec: spec.name is None or is_observer_name(spec.name),
+            allows=lambda spec: spec.name is None or is_observer_name(spec.name),
             field="name",
         ),
         Rule(
             cel="!has(self.builtIn) || self.builtIn != 'audit-log' || !has(self.filter)",
             message="audit-log records all requests and has no filter: exclude requests by config (exclude.topics,"
             " exclude.listeners, exclude.principals)",
-            holds=lambda spec: spec.built_in != "audit-log" or spec.filter is None,
+            allows=lambda spec: spec.built_in != "audit-log" or spec.filter is None,
             field="filter",
         ),
         config_key_rule(
@@ -225,7 +227,7 @@ class ObserverPlugin(Resource):
             cel=f"has(self.spec.name) || (self.metadata.name.matches('{NAME_PATTERN}')"
             " && self.metadata.name != 'class')",
             message=f"spec.name is not set, so the name of the ObserverPlugin {_NAME_MESSAGE}",
-            holds=lambda model: model.spec.name is not None or is_observer_name(model.metadata.name),
+            allows=lambda model: model.spec.name is not None or is_observer_name(model.metadata.name),
         ),
     )
 

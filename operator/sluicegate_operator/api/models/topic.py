@@ -35,7 +35,7 @@ class TopicSpec(Model):
             cel=f"!has(self.topicName) || (self.topicName.matches('{TOPIC_PATTERN}')"
             " && !(self.topicName in ['.', '..']) && !self.topicName.startsWith('__'))",
             message=f"topicName {_NAME_MESSAGE}",
-            holds=lambda spec: spec.topic_name is None or is_topic_name(spec.topic_name),
+            allows=lambda spec: spec.topic_name is None or is_topic_name(spec.topic_name),
             field="topicName",
         ),
         config_keys_rule(
@@ -52,13 +52,13 @@ class TopicSpec(Model):
             cel="has(self.topicName) == has(oldSelf.topicName)"
             " && (!has(self.topicName) || self.topicName == oldSelf.topicName)",
             message="topicName cannot be changed: Kafka cannot rename a topic; create a new Topic",
-            holds=lambda old, new: old.topic_name == new.topic_name,
+            allows=lambda old, new: old.topic_name == new.topic_name,
         ),
         TransitionRule(
             cel="self.partitions >= oldSelf.partitions",
             message="partitions cannot be reduced: Kafka cannot remove partitions of a topic; keep or increase the"
             " number",
-            holds=lambda old, new: new.partitions >= old.partitions,
+            allows=lambda old, new: new.partitions >= old.partitions,
             field="partitions",
         ),
     )
@@ -131,7 +131,7 @@ class Topic(Resource):
         Rule(
             cel=f"has(self.spec.topicName) || self.metadata.name.matches('{TOPIC_PATTERN}')",
             message=f"spec.topicName is not set, so the name of the Topic {_NAME_MESSAGE}",
-            holds=lambda model: model.spec.topic_name is not None or is_topic_name(model.metadata.name),
+            allows=lambda model: model.spec.topic_name is not None or is_topic_name(model.metadata.name),
         ),
     )
 

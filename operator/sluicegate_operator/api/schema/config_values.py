@@ -147,7 +147,7 @@ def _rule(value: ConfigValue, keys: tuple[str, ...]) -> Rule:
     return Rule(
         cel=f"!has(self.config) || !{cel_list(keys)}.exists(k, {is_wrong})",
         message=f"{VALUE_REFUSED}: it {value.must}",
-        holds=lambda model: not wrong(model),
+        allows=lambda model: not wrong(model),
         field="config",
         message_cel=f"{cel_list(keys)}.filter(k, {is_wrong})[0] + ' {value.must}'",
         message_of=lambda model: f"{wrong(model)[0]} {value.must}",
@@ -163,7 +163,7 @@ def config_key_rule(refused_cel: str, refused: Callable[[str], bool], problem: s
     return Rule(
         cel=f"!has(self.config) || !self.config.exists(k, {refused_cel})",
         message=f"config contains {problem}; {advice}",
-        holds=lambda model: first(model) is None,
+        allows=lambda model: first(model) is None,
         field="config",
         message_cel=f"'config contains {problem}: ' + self.config.filter(k, {refused_cel})[0] + '; {advice}'",
         message_of=lambda model: f"config contains {problem}: {first(model)}; {advice}",
@@ -179,7 +179,7 @@ class OthersKeys:
     keys: tuple[str, ...] = ()
     prefix: str = ""
 
-    def holds(self, key: str) -> bool:
+    def allows(self, key: str) -> bool:
         return key in self.keys or (self.prefix != "" and key.startswith(self.prefix))
 
     @property
@@ -208,14 +208,14 @@ def config_keys_rule(known: tuple[str, ...], others: tuple[OthersKeys, ...], unk
 
     def sentence(model: Any) -> str:
         key = first(model) or ""
-        return next((one for one in others if one.holds(key)), unknown).sentence(key)
+        return next((one for one in others if one.allows(key)), unknown).sentence(key)
 
     is_unknown = f"!(k in {cel_list(known)})"
     message_cel = "".join(f"{one.cel} ? {one.sentence_cel} : " for one in others) + unknown.sentence_cel
     return Rule(
         cel=f"!has(self.config) || !self.config.exists(k, {is_unknown})",
         message=f"config contains {', or '.join(one.what for one in (*others, unknown))}; {unknown.advice}",
-        holds=lambda model: first(model) is None,
+        allows=lambda model: first(model) is None,
         field="config",
         message_cel=f"self.config.filter(k, {is_unknown}).map(k, {message_cel})[0]",
         message_of=sentence,

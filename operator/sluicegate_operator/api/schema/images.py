@@ -23,7 +23,7 @@ def image_rule(example: str) -> Rule:
     return Rule(
         cel=f"!has(self.image) || self.image.matches('{IMAGE_PATTERN}')",
         message=f"image must be the name of a container image, for example registry.example.org/{example}:0.1.0",
-        holds=lambda spec: spec.image is None or re.fullmatch(IMAGE_PATTERN, spec.image) is not None,
+        allows=lambda spec: spec.image is None or re.fullmatch(IMAGE_PATTERN, spec.image) is not None,
         field="image",
     )
 
@@ -33,6 +33,6 @@ def pull_secrets_rule() -> Rule:
     return Rule(
         cel=f"!has(self.imagePullSecrets) || self.imagePullSecrets.all(x, x.matches('{OBJECT_NAME_PATTERN}'))",
         message="each of imagePullSecrets must be the name of a Secret: lower-case letters, digits, '-' and '.'",
-        holds=lambda spec: all(re.fullmatch(OBJECT_NAME_PATTERN, name) for name in spec.image_pull_secrets or ()),
+        allows=lambda spec: all(re.fullmatch(OBJECT_NAME_PATTERN, name) for name in spec.image_pull_secrets or ()),
         field="imagePullSecrets",
     )

@@ -15,7 +15,7 @@ def _amounts_rule(field: str) -> Rule:
     return Rule(
         cel=f"!has(self.{field}) || self.{field}.all(k, self.{field}[k].matches('{QUANTITY_PATTERN}'))",
         message=f"{field} must have Kubernetes quantities as strings, for example cpu: 500m or memory: 1Gi",
-        holds=lambda model: all(is_quantity(text) for text in (getattr(model, field) or {}).values()),
+        allows=lambda model: all(is_quantity(text) for text in (getattr(model, field) or {}).values()),
         field=field,
     )
 
@@ -30,7 +30,7 @@ def _names_rule(field: str) -> Rule:
         " || k.startsWith('hugepages-') || k.contains('/'))",
         message=f"{field} must name {', '.join(_RESOURCES)}, hugepages-SIZE or a resource with a domain name, for"
         " example vendor.example/device",
-        holds=lambda model: all(
+        allows=lambda model: all(
             name in _RESOURCES or name.startswith("hugepages-") or "/" in name for name in getattr(model, field) or {}
         ),
         field=field,
@@ -56,7 +56,7 @@ class Resources(Model):
             " || !isQuantity(self.requests[k]) || !isQuantity(self.limits[k])"
             " || quantity(self.requests[k]).compareTo(quantity(self.limits[k])) <= 0)",
             message="requests must not exceed limits: lower the request or raise the limit",
-            holds=_requests_are_within_limits,
+            allows=_requests_are_within_limits,
             field="requests",
         ),
     )

@@ -16,15 +16,15 @@ from pydantic_core import CoreSchema
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of a model. `holds` takes the model.
+    """A rule of a model. `allows` takes the model.
 
-    The API server names `field` (in camelCase) if the rule does not hold. `message_cel` and `message_of` return a
-    sentence that names the problem; they are evaluated only if the rule does not hold.
+    If the rule does not allow the model, the API server names `field` (in camelCase). `message_cel` and `message_of`
+    return a sentence that names the problem; they are evaluated only then.
     """
 
     cel: str
     message: str
-    holds: Callable[[Any], bool]
+    allows: Callable[[Any], bool]
     field: str | None = None
     message_cel: str | None = None
     message_of: Callable[[Any], str] | None = None
@@ -32,11 +32,11 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class TransitionRule:
-    """A rule about a change. `holds` takes the old and the new model."""
+    """A rule about a change. `allows` takes the old and the new model."""
 
     cel: str
     message: str
-    holds: Callable[[Any, Any], bool]
+    allows: Callable[[Any, Any], bool]
     field: str | None = None
 
 
@@ -45,7 +45,7 @@ def cluster_ref_stays(otherwise: str) -> TransitionRule:
     return TransitionRule(
         cel="self.clusterRef.name == oldSelf.clusterRef.name",
         message=f"clusterRef cannot be changed: {otherwise}",
-        holds=lambda old, new: old.cluster_ref.name == new.cluster_ref.name,
+        allows=lambda old, new: old.cluster_ref.name == new.cluster_ref.name,
         field="clusterRef",
     )
 
@@ -102,12 +102,12 @@ def _validation(rule: Rule | TransitionRule) -> dict[str, str]:
 def broken_rules(model: Model, old: Model | None = None, path: str = "") -> Iterator[Problem]:
     """Yield a problem for each broken rule of `model` and of the models in it."""
     for rule in model.rules:
-        if not rule.holds(model):
+        if not rule.allows(model):
             message = rule.message_of(model) if rule.message_of else rule.message
             yield Problem(_join(path, rule.field), message)
     if old is not None:
         for transition in model.transitions:
-            if not transition.holds(old, model):
+            if not transition.allows(old, model):
                 yield Problem(_join(path, transition.field), transition.message)
     for name, field in type(model).model_fields.items():
         value, where = getattr(model, name), _join(path, field.alias or name)

@@ -46,6 +46,8 @@ class QuotaRow:
     connections: int | None = None
     blocked_share: float | None = None
     held: int | None = None
+    bounds: str = ""
+    """For a rate that adapts, its minimum and maximum; `max_rate` is the rate now."""
 
 
 def quota_rows(brokers: Iterable[BrokerLimits]) -> list[QuotaRow]:
@@ -82,4 +84,12 @@ def _row(broker_id: int, target: str, limit: Json) -> QuotaRow:
         limit.get("connections"),
         limit.get("blocked_share"),
         sum(limit["held"].values()),
+        _bounds(limit.get("adaptive")),
     )
+
+
+def _bounds(adaptive: Json | None) -> str:
+    if adaptive is None:
+        return ""
+    most = "unlimited" if adaptive["max_rate"] is None else adaptive["max_rate"]
+    return f"{adaptive['min_rate']} to {most}"

@@ -135,15 +135,15 @@ def _shared(said: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _shared_cells(name: str, limit: Json, who: Mapping[str, str]) -> tuple[str, ...]:
-    share = limit["blocked_share"]
+    share, adaptive = limit["blocked_share"], limit.get("adaptive")
     return (
         who.get(name, _SET_OTHERWISE),
-        name,
+        name if adaptive is None else f"{name}, adaptive: {adaptive['reason']}",
         _used(f"{limit['rate']:.1f}", limit["connection_creation_rate"]),
         _used(str(limit["connections"]), limit["max_connections"]),
         f"{share:.0%}" if share == 0 or share >= BLOCKED_SHOWN_MIN else "<1%",
         str(sum(limit["held"].values())),
-        "-",
+        "-" if adaptive is None else _age(timedelta(seconds=adaptive["unchanged_s"])),
     )
 
 

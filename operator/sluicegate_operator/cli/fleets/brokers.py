@@ -42,7 +42,7 @@ def brokers(
     command_config: CommandConfigOption = None,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
 ) -> None:
-    """Addresses, releases and protocol versions of brokers; with --tags all that they say of themselves."""
+    """Show addresses, releases and protocol versions of brokers; with --tags everything that they report."""
     wanted = broker or ()
     found = ask(
         (bootstrap_server, data_dir, cluster, command_config), "sluicegate-brokers", lambda asked: _found(asked, wanted)

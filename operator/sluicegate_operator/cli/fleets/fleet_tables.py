@@ -70,7 +70,7 @@ def quotas_table(clusters: Collection[ShownCluster]) -> Table:
     """Return a row for each limit on each broker, because each broker counts separately.
 
     The caption has the brokers that do not answer. `limit` is in connections per second, `max` in open connections;
-    `held` counts connections that waited or were refused. The table of the quickstart fits into 80 columns.
+    `held` counts connections that were delayed or rejected. The table of the quickstart fits into 80 columns.
     """
     silent = silent_brokers(clusters)
     caption = Text("\n".join(silent)) if silent else None
@@ -91,10 +91,15 @@ def quotas_table(clusters: Collection[ShownCluster]) -> Table:
     return table
 
 
+def _rate_limit(row: QuotaRow) -> str:
+    limit = "none" if row.max_rate is None else f"{row.max_rate:g}"
+    return f"{limit} ({row.bounds})" if row.bounds else limit
+
+
 def _figures(row: QuotaRow) -> tuple[str, ...]:
     return (
         str(row.broker_id),
-        "none" if row.max_rate is None else f"{row.max_rate:g}",
+        _rate_limit(row),
         "-" if row.accept_rate is None else f"{row.accept_rate:.1f}",
         "-" if row.blocked_share is None else f"{row.blocked_share:.0%}",
         "none" if row.max_connections is None else str(row.max_connections),

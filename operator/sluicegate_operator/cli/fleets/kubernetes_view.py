@@ -26,7 +26,7 @@ from sluicegate_operator.fleet.kafka.controllers import VIEW_PATH
 from sluicegate_operator.kube.cache.cached_object import cluster_of
 from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.http.errors import KubeError
-from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, CUSTOM, POD, Kind, kind_of
+from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, POD, USER_KINDS, Kind, kind_of
 from sluicegate_operator.planning.layout.cluster_layout import (
     CONTROLLER,
     CONTROLLER_PORT,
@@ -75,7 +75,7 @@ class KubernetesView:
         pods = await self._kube.list(POD, self._namespace, f"{CLUSTER_LABEL}{of_one},{MANAGED_BY_LABEL}={MANAGER}")
         bodies: list[Json] = []
         unlisted: list[Json] = []
-        for kind in CUSTOM:
+        for kind in USER_KINDS:
             try:
                 bodies += await self._kube.list(kind, self._namespace)
             except KubeError as error:

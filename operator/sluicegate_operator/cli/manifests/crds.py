@@ -11,7 +11,7 @@ from sluicegate_operator.api.crd import render_crds
 def crds(
     out: Annotated[Path | None, typer.Option(help="Write one file for each kind into this folder.")] = None,
 ) -> None:
-    """Without --out they are printed, ready for `kubectl apply -f -`."""
+    """Print the CRDs, or write them to the folder of --out. The output is ready for `kubectl apply -f -`."""
     rendered = render_crds()
     if out is None:
         print("---\n".join(rendered.values()), end="")

@@ -13,7 +13,7 @@ from sluicegate_operator.fleet.local.local_data import DataDirError, manifests_f
 from sluicegate_operator.fleet.pods.running_nodes import running_nodes
 from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.http.errors import KubeError
-from sluicegate_operator.kube.http.kinds import CUSTOM, LEASE
+from sluicegate_operator.kube.http.kinds import LEASE, USER_KINDS
 from sluicegate_operator.planning.layout.preview_nodes import NodeKind
 from sluicegate_operator.planning.registrations.operator_lease import DEFAULT_NAME, operator_silence
 from sluicegate_operator.preview.manifests import World
@@ -91,7 +91,7 @@ async def bodies_there(kube: KubeClient, wanted: Manifests) -> list[dict[str, An
     kinds = {resource.kind for resource in wanted.resources}
     bodies: list[dict[str, Any]] = []
     unknown = []
-    for kind in CUSTOM:
+    for kind in USER_KINDS:
         try:
             bodies += [body for namespace in namespaces for body in await kube.list(kind, namespace)]
         except KubeError as error:

@@ -222,7 +222,7 @@ def _why_waiting(pod: Json, waited_s: float) -> str:
 
 
 async def in_pods(kube: KubeClient, storm: PodStorm) -> Mapping[str, Json]:
-    """Run a storm and return its reports; see PodStorms."""
+    """Run a storm from pods and return the reports of all of them."""
     try:
         return await PodStorms(kube, storm).run()
     except KubeError as error:

@@ -80,7 +80,7 @@ class _Known:
 
 @dataclass(slots=True)
 class _Work:
-    """What one call has found so far."""
+    """Findings of one call so far."""
 
     cluster: BrokerCluster
     ca: ClusterCa
@@ -105,17 +105,17 @@ class _Work:
         authority = None
         if self.authority is not None:
             authority = Authority(self.authority.certificate.digest, self.authority.certificate.ends_s)
-        return wanted_step(now_s, authority, None if self.found is None else self.found.held, self.terms)
+        return wanted_step(now_s, authority, None if self.found is None else self.found.current, self.terms)
 
     def seen(self, now_s: float) -> CertificatesSeen:
         if self.found is None:
             return CertificatesSeen()
-        held = self.found.held
+        current = self.found.current
         return CertificatesSeen(
             usable=True,
             authority_ends_s=None if self.authority is None else self.authority.certificate.ends_s,
-            certificate_ends_s=held.ends_s,
-            ending=is_urgent(now_s, held, self.terms),
+            certificate_ends_s=current.ends_s,
+            ending=is_urgent(now_s, current, self.terms),
         )
 
 
@@ -176,9 +176,9 @@ class ClusterCertificates:
             work.authority = await self._authorities.renew(work.cluster, work.ca, work.renewal)
             return None
         if work.found is not None:
-            held = work.found.held
-            nodes = await ask() if needs_nodes(step, held) else ()
-            decided = next_step(self._now_s(), step, held, known.since_s, nodes, work.terms)
+            current = work.found.current
+            nodes = await ask() if needs_nodes(step, current) else ()
+            decided = next_step(self._now_s(), step, current, known.since_s, nodes, work.terms)
             if isinstance(decided, NotYet):
                 return decided
         work.found = await self._write(step, work)
@@ -207,7 +207,7 @@ class ClusterCertificates:
         # Without this Secret, that of the authority names those that nodes may still trust.
         trusted = step.trusted if found is not None else step.trusted | authority.trusted.keys()
         data = {TRUSTSTORE: "".join(known[one] for one in sorted(trusted))}
-        renewal = found.held.renewal if found is not None else ""
+        renewal = found.current.renewal if found is not None else ""
         if found is None or step.issue:
             data |= await self._issued(cluster, work.ca, authority)
             renewal = work.renewal or renewal
@@ -222,7 +222,7 @@ class ClusterCertificates:
         if written is None:
             raise CertificateError(f"Secret {name} has other content than the operator has written: do not change it")
         self._security.note(cluster, stored.data)
-        await self._authorities.keep_trusted(cluster, work.ca, authority, written.held.trusted)
+        await self._authorities.keep_trusted(cluster, work.ca, authority, written.current.trusted)
         return written
 
     async def _issued(self, cluster: BrokerCluster, ca: ClusterCa, authority: AuthorityFound) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the Secret of a cluster's nodes has. No I/O but for files in a private folder."""
+"""The content of the Secret of a cluster's nodes. No I/O but for files in a private folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from sluicegate_operator.kube.certificates.authorities import (
     issued_by,
 )
 from sluicegate_operator.kube.certificates.tls_pair import CertificateError, TlsPair
-from sluicegate_operator.planning.certificates.renewal import Held
+from sluicegate_operator.planning.certificates.renewal import StoredCertificate
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.planning.layout.node_certificates import certificate_names, server_name, subject_parts
 from sluicegate_operator.resources.secrets.cluster_secrets import OPERATOR_CERTIFICATE, OPERATOR_KEY
@@ -27,7 +27,7 @@ class NodesSecret:
     """The Secret as it is stored, what it has, and the certificates that nodes trust, by digest."""
 
     stored: StoredSecret
-    held: Held
+    current: StoredCertificate
     trusted: Mapping[str, str]
 
 
@@ -39,15 +39,15 @@ def nodes_secret(cluster: BrokerCluster, stored: StoredSecret) -> NodesSecret | 
         }
         authorities = [authority_certificate(pem) for pem in certificates_in(text[TRUSTSTORE])]
         certificate = "".join(certificates_in(text[KEYSTORE]))
-        held = _held(cluster, authorities, certificate, text[KEYSTORE], stored.annotations.get(FORCE_RENEW, ""))
+        current = _current(cluster, authorities, certificate, text[KEYSTORE], stored.annotations.get(FORCE_RENEW, ""))
     except (KeyError, UnicodeDecodeError, CertificateError):
         return None
-    return None if held is None else NodesSecret(stored, held, {one.digest: one.pem for one in authorities})
+    return None if current is None else NodesSecret(stored, current, {one.digest: one.pem for one in authorities})
 
 
-def _held(
+def _current(
     cluster: BrokerCluster, authorities: list[AuthorityCertificate], certificate: str, key: str, renewal: str
-) -> Held | None:
+) -> StoredCertificate | None:
     """Return the certificate in the Secret, with its end and its issuer; None if no trusted authority has issued it."""
     pair = TlsPair(certificate.encode(), key.encode())
     name = server_name(cluster, Role.BROKER.value)
@@ -57,7 +57,7 @@ def _held(
         if issued is not None:
             trusted = frozenset(one.digest for one in authorities)
             fits = _fits(cluster, issued)
-            return Held(digest(certificate), issued.ends_s, authority.digest, trusted, renewal, fits)
+            return StoredCertificate(digest(certificate), issued.ends_s, authority.digest, trusted, renewal, fits)
     return None
 
 

@@ -111,7 +111,10 @@ class ReconcileContext(Protocol):
         """
 
     async def report_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
-        """In their statuses. `refusals` keeps refusals of a status that may pass. Raises only what concerns all."""
+        """Report in the statuses of these objects that they cannot be read.
+
+        `refusals` keeps refusals that may pass. Raises KubeError only if it concerns all objects.
+        """
 
     async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:
         """Record an Event on the resource."""

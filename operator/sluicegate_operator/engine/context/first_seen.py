@@ -19,7 +19,7 @@ class FirstSeen:
     """
 
     _newest: dict[str, tuple[int, datetime]] = field(default_factory=dict)
-    """By uid."""
+    """The newest generation of each object and the time at which it was first seen, by uid."""
 
     def note(self, body: Mapping[str, Any], at: datetime | None = None) -> None:
         """Record the object's generation. `at`: when it got this generation, if that is known; now otherwise."""

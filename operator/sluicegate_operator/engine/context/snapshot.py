@@ -72,7 +72,7 @@ class LeavingTopic(LeavingObject):
 
 @dataclass(frozen=True, slots=True)
 class LeavingUser(LeavingObject):
-    """A deleted KafkaUser; `user` and `why` are as in LeavingTopic."""
+    """A deleted KafkaUser. `user` is None if the object cannot be read, and `why` then has the cause."""
 
     user: KafkaUser | None
     why: str = ""
@@ -80,7 +80,10 @@ class LeavingUser(LeavingObject):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """`resources` are the readable objects that name this cluster, by model; `unreadable` are the others."""
+    """The objects of one cluster, as they were read for one reconcile.
+
+    `resources` are the readable objects that name this cluster, by model; `unreadable` are the others.
+    """
 
     cluster: BrokerCluster | None
     resources: Mapping[type[Resource], tuple[Resource, ...]] = field(default_factory=dict)

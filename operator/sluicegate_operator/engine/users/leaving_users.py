@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class LeavingUsers:
-    """Holds KafkaUsers by their finalizer until brokers have nothing of them."""
+    """Keeps the finalizers of KafkaUsers until brokers have no credentials, ACLs and quotas of their users."""
 
     def __init__(self, context: ReconcileContext, deletion_s: float) -> None:
         self._context = context
@@ -30,7 +30,7 @@ class LeavingUsers:
         self._since_s: dict[ClusterKey, dict[str, float]] = {}
         """Time of the first failed try, by uid."""
 
-    async def hold(self, user: KafkaUser) -> None:
+    async def set_finalizer(self, user: KafkaUser) -> None:
         """Set the finalizer before anything is set on brokers."""
         if FINALIZER not in user.metadata.finalizers:
             await self._context.set_finalizers(reference(user), [*user.metadata.finalizers, FINALIZER])

@@ -56,7 +56,7 @@ async def password_of(store: SecretStore, user: KafkaUser) -> tuple[str, str]:
 
 
 def _is(found: StoredSecret, manifest: Mapping[str, Any]) -> bool:
-    """Return whether the Secret is as in the manifest, so that nothing is written."""
+    """Return whether the Secret equals the manifest, so that nothing is written."""
     [owner] = manifest["metadata"]["ownerReferences"]
     wanted = {name: base64.b64decode(value) for name, value in manifest["data"].items()}
     rotation = manifest["metadata"].get("annotations", {}).get(ROTATE, "")

@@ -46,7 +46,7 @@ _NO_AUTHORIZER = (
 
 
 class UserReconciler:
-    """Keeps users as in their KafkaUser objects, and reports the result in their status."""
+    """Keeps users equal to their KafkaUser objects, and reports the result in their status."""
 
     def __init__(self, context: UserContext, *, deletion_s: float) -> None:
         """Create the reconciler. `deletion_s`: seconds after which a failing removal is given up."""
@@ -92,7 +92,7 @@ class UserReconciler:
         """Return whether nothing is left to retry soon. Raises KubeError for a refusal that has not lasted."""
         others = 0
         try:
-            await self._leaving.hold(user)
+            await self._leaving.set_finalizer(user)
             trouble, others = await self._enforced(pool, user, seen)
             self._refusals.ended(cluster.metadata.uid)
         except KubeError as error:

@@ -16,7 +16,7 @@ from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import FencedError, KafkaAdminError, KafkaApiError, UnsupportedApiError
 from sluicegate_operator.kafka_admin.quotas import requests
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.limits import (
     IP,
     Action,
     Entity,

@@ -13,7 +13,7 @@ from sluicegate_operator.fleet.kafka.broker_limits import Failure, apply_actions
 from sluicegate_operator.kafka_admin.errors import is_refusal
 from sluicegate_operator.planning.layout.broker_config import NO_OWN_TAGS, BrokerConfigPlan, OwnTags, plan_broker_config
 from sluicegate_operator.planning.layout.canonical import same_broker_value
-from sluicegate_operator.planning.layout.limits import ObservedLimits, SetBrokerConfigs
+from sluicegate_operator.planning.limits.limits import ObservedLimits, SetBrokerConfigs
 
 READ_BACK_PAUSE_S = 0.05
 
@@ -23,7 +23,7 @@ Remember = Callable[[tuple[str, ...]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class WantedConfig:
-    """The wanted configuration. `managed`, `own`: see planning.layout.broker_config.
+    """The wanted configuration. `managed` are the keys that the operator has set, and `own` the tags of each broker.
 
     `deadline_s`: seconds that brokers may take to report a change.
     """

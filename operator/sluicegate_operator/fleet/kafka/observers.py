@@ -15,7 +15,7 @@ from sluicegate_operator.fleet.kafka.broker_limits import Failure, apply_actions
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.errors import is_refusal
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
-from sluicegate_operator.planning.layout.limits import SetBrokerConfigs
+from sluicegate_operator.planning.limits.limits import SetBrokerConfigs
 from sluicegate_operator.planning.observers.observer_status import PluginReports
 from sluicegate_operator.planning.observers.observers import (
     LOADING,
@@ -53,15 +53,16 @@ class ObserversResult:
 
 
 async def enforce_observers(
-    pool: BrokerPool, plan: ObserverPlan, *, hold: bool = False, deadline_s: float = 5.0
+    pool: BrokerPool, plan: ObserverPlan, *, keeps: bool = False, deadline_s: float = 5.0
 ) -> ObserversResult:
     """Bring the observers of all brokers to the plan. Errors of brokers are in the result.
 
-    `hold`: see diff_observers. `deadline_s`: seconds that brokers may take to load changes.
+    `keeps`: no key that may belong to an unreadable ObserverPlugin is removed. `deadline_s`: seconds that brokers may
+    take to load changes.
     """
     seen = await _read(pool, None)
     found = _answers(seen)
-    actions = diff_observers(plan.configs, found, hold=hold)
+    actions = diff_observers(plan.configs, found, keeps=keeps)
     pool = pool.doubting(seen)
     failures = await apply_actions(pool, actions)
     until_s = asyncio.get_running_loop().time() + deadline_s

@@ -57,7 +57,7 @@ NOT_MOVING = ReassignmentView((), (), ())
 
 
 SeenTopics = Mapping[str, ObservedTopic | None]
-"""By Kafka's name; None if the topic does not exist."""
+"""Topics as brokers report them, by Kafka's name; None if the topic does not exist."""
 NOT_SEEN: SeenTopics = MappingProxyType({})
 
 

@@ -7,7 +7,7 @@ from sluicegate_operator.api.models.kafka_user import KafkaUser
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, Question
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kafka_admin.security.scram import ScramCredential, ScramMechanism
-from sluicegate_operator.planning.layout.limits import Entity, QuotaKey
+from sluicegate_operator.planning.limits.limits import Entity, QuotaKey
 from sluicegate_operator.planning.users.acl_rules import AclRule
 from sluicegate_operator.planning.users.users import ObservedUser, SetForUser, UserPlan, principal, user_entity
 

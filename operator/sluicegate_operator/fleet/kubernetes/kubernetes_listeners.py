@@ -14,7 +14,7 @@ from sluicegate_operator.fleet.kafka.listeners import ListenerOutcome, ask_liste
 from sluicegate_operator.fleet.kubernetes.listener_services import (
     ListenerServices,
     apply_services,
-    held_services,
+    found_services,
     read_services,
     services_of,
 )
@@ -52,7 +52,7 @@ from sluicegate_operator.resources.listener_services import broker_service_name
 
 Wish = TypeVar("Wish", Address, str)
 Wishes = Mapping[int, Mapping[str, Address | str]]
-"""For each broker, by Kafka's name of the listener: the address for clients, or why it is unknown."""
+"""The address for clients, or why it is unknown, by broker and by Kafka's name of the listener."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +62,22 @@ class KubernetesListeners:
     _kube: KubeClient
 
     async def reconcile(
-        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], pool_of: PoolOf, lasts: Lasts, *, held: bool
+        self,
+        cluster: BrokerCluster,
+        listeners: Sequence[BrokerListener],
+        pool_of: PoolOf,
+        lasts: Lasts,
+        *,
+        read_only: bool,
     ) -> ListenersSeen:
         all_pods = await listed_pods(self._kube, cluster)
         pods = [pod for pod in all_pods if pod.role is Role.BROKER and not pod.deleting]
         # A broker to be removed keeps its Services, also while its pod is being replaced.
         count = max(broker_count(cluster, pods), await broker_replicas(self._kube, cluster))
         layout = plan_cluster(cluster, listeners, count)
-        services = await self._services(cluster, listeners, len(layout.broker_ids), held=held)
+        services = await self._services(cluster, listeners, len(layout.broker_ids), read_only=read_only)
         wishes = _wishes(listeners, services, await self._places(listeners, pods))
-        brokers, told = await _open(layout, listeners, pods, wishes, pool_of, held=held)
+        brokers, told = await _open(layout, listeners, pods, wishes, pool_of, read_only=read_only)
         passing = [error for found in services.values() if (error := found.left_over) is not None and error.retriable]
         new = [error for error in passing if not lasts(error)]
         refusals = {name: error for name, found in services.items() if (error := found.not_applied) is not None}
@@ -84,16 +90,16 @@ class KubernetesListeners:
         return ListenersSeen(layout, brokers, fronts, told, next(iter((*refusals.values(), *passing)), None))
 
     async def _services(
-        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], count: int, *, held: bool
+        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], count: int, *, read_only: bool
     ) -> dict[str, ListenerServices]:
         """Return the Services of each listener, by the listener's name in Kubernetes.
 
         Listeners that clash are left out. A refused listener does not delay the others. Raises KubeError for a refusal
-        that concerns all listeners, and for a final one if `held`.
+        that concerns all listeners, and for a final one if `read_only`.
         """
         children = listener_children(cluster, listeners, count)
         there = await read_services(self._kube, cluster)
-        reconcile = held_services if held else apply_services
+        reconcile = found_services if read_only else apply_services
         services: dict[str, ListenerServices] = {}
         for listener in (one for one in listeners if one.name in children):
             try:
@@ -127,7 +133,7 @@ async def _open(
     wishes: Wishes,
     pool_of: PoolOf,
     *,
-    held: bool,
+    read_only: bool,
 ) -> tuple[list[BrokerSeen], dict[int, ListenerOutcome]]:
     """Configure each broker that has an address. Return the ready brokers with their resulting listeners."""
     pool = await pool_of(broker_addresses(pods))
@@ -153,7 +159,7 @@ async def _open(
         broker_id: {name: one for name, one in own.items() if name not in later.get(broker_id, ())}
         for broker_id, own in wanted.items()
     }
-    told = {} if held else await set_listeners(pool, found, possible)
+    told = {} if read_only else await set_listeners(pool, found, possible)
     if told:
         found = await ask_listeners(pool, names)
     brokers = [

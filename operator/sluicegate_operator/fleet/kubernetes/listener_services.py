@@ -62,7 +62,7 @@ def _is_own(listener: BrokerListener, service: Json) -> bool:
     return is_service_name(listener, meta["name"]) and not why_not_ours(service, listener_service(listener))
 
 
-async def held_services(
+async def found_services(
     kube: KubeClient, listener: BrokerListener, wanted: Sequence[Json], services: Sequence[Json]
 ) -> ListenerServices:
     """Return the listener's Services without changing them. Raises KubeError.

@@ -25,7 +25,13 @@ class LocalListeners:
     _brokers: Callable[[BrokerCluster], Sequence[RunningNode]]
 
     async def reconcile(
-        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], pool_of: PoolOf, lasts: Lasts, *, held: bool
+        self,
+        cluster: BrokerCluster,
+        listeners: Sequence[BrokerListener],
+        pool_of: PoolOf,
+        lasts: Lasts,
+        *,
+        read_only: bool,
     ) -> ListenersSeen:
         running = self._brokers(cluster)
         asked = cluster.spec.broker_count

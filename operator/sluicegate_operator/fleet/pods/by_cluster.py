@@ -23,7 +23,7 @@ class ByCluster(Generic[State]):
 
     make: Callable[[], State]
     _states: dict[Key, tuple[str, State]] = field(default_factory=dict)
-    """With the uid of the BrokerCluster that each state belongs to."""
+    """States by cluster, each with the uid of its BrokerCluster."""
 
     def of(self, cluster: BrokerCluster) -> State:
         """Return the state of the BrokerCluster with this uid.
@@ -41,7 +41,7 @@ class ByCluster(Generic[State]):
         return self._states[key][1]
 
     def get(self, key: Key) -> State | None:
-        """Like `__getitem__`, but return None instead of raising KeyError."""
+        """Return the state of the last BrokerCluster with this name; None before `of` was called for it."""
         known = self._states.get(key)
         return None if known is None else known[1]
 

@@ -60,7 +60,7 @@ class SetEvents:
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, Role, str], _Asked] = {}
-        """By uid of the cluster, role and question; only for clusters that have lacked something lately."""
+        """Answers by uid of the cluster, role and question; only for clusters that have lacked something lately."""
 
     async def refused(
         self, kube: KubeClient, cluster: BrokerCluster, role: Role, missing: Sequence[str]

@@ -64,7 +64,7 @@ class AbsentPods:
         else:
             self._since_s.setdefault((namespace, name), now_s)
 
-    def holds(self, namespace: str, name: str, now_s: float) -> bool:
+    def is_absent(self, namespace: str, name: str, now_s: float) -> bool:
         since_s = self._since_s.get((namespace, name))
         if since_s is None or now_s - since_s < ABSENT_FOR_S:
             return since_s is not None
@@ -93,7 +93,7 @@ async def all_pods(
     missing = [
         (name, role)
         for name, role in _expected(cluster, overview)
-        if name not in names and not absent.holds(cluster.namespace, name, now_s)
+        if name not in names and not absent.is_absent(cluster.namespace, name, now_s)
     ]
     found = await asyncio.gather(*(_by_name(kube, cluster, name, role) for name, role in missing))
     for (name, _), node in zip(missing, found, strict=True):
@@ -118,18 +118,23 @@ async def _by_name(kube: KubeClient, cluster: BrokerCluster, name: str, role: Ro
 
 
 async def why_not_a_node(kube: KubeClient, cluster: BrokerCluster, role: Role, pod: Json) -> str:
-    """Return why a pod with the name of a node is not that node; empty if it is, or has been. Raises KubeError.
+    """Return why a pod with the name of a node is not that node; empty if the pod is, or was, that node.
 
-    A StatefulSet releases a pod that lacks a label. The released pod keeps the annotation, which only the templates of
-    the cluster's StatefulSets have. A pod without it needs the cluster's StatefulSet as its controller, by uid. Without
-    a StatefulSet, the name is enough.
+    Raises KubeError.
+
+    A pod that has lost a label is released by its StatefulSet. It still has the annotation `revision`, which only pods
+    of the cluster's StatefulSets get. A pod without this annotation must have the cluster's StatefulSet as its
+    controller, by uid. Without a StatefulSet, the name is enough.
     """
     why = _why_not_by_itself(cluster, role, pod)
     return why if why is not None else _why_not_of(cluster, role, pod, await _node_set(kube, cluster, role))
 
 
 def _why_not_by_itself(cluster: BrokerCluster, role: Role, pod: Json) -> str | None:
-    """Like `why_not_a_node`, from the pod alone; None if the StatefulSet is needed to decide."""
+    """Return why a pod with the name of a node is not that node, decided from the pod alone.
+
+    None if the StatefulSet is needed to decide.
+    """
     if other := other_controller(pod, node_set_name(cluster.name, role)):
         return f"{other} controls it"
     if REVISION in (pod["metadata"].get("annotations") or {}):
@@ -138,7 +143,10 @@ def _why_not_by_itself(cluster: BrokerCluster, role: Role, pod: Json) -> str | N
 
 
 def _why_not_of(cluster: BrokerCluster, role: Role, pod: Json, node_set: Json | None) -> str:
-    """Like `why_not_a_node`; `node_set` is the present StatefulSet with the name of the cluster's own."""
+    """Return why a pod with the name of a node is not that node.
+
+    `node_set` is the present StatefulSet with the name of the cluster's own.
+    """
     if node_set is None:
         return ""
     name = node_set["metadata"]["name"]

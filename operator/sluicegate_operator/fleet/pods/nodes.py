@@ -17,7 +17,10 @@ FORBIDDEN = "the operator is not allowed to get nodes; deploy/README.md describe
 
 @dataclass(frozen=True, slots=True)
 class NodeRead:
-    """`found` is None where it could not be read; `unseen` says why. `may_pass`: the next try may be accepted."""
+    """A Kubernetes node, read or not.
+
+    `found` is None where it could not be read; `unseen` says why. `may_pass`: the next try may be accepted.
+    """
 
     found: Mapping[str, Any] | None
     unseen: str = ""

@@ -27,7 +27,10 @@ BEHIND = "the brokers' metadata differs from the controller's"
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """`states` is None if they could not be read; `unseen` then has the cause. `moving`: reassignments under way."""
+    """The partitions of a cluster, read or not.
+
+    `states` is None if they could not be read; `unseen` then has the cause. `moving`: reassignments under way.
+    """
 
     states: tuple[PartitionState, ...] | None = None
     moving: Collection[Partition] = ()

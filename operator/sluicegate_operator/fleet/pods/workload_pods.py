@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sluicegate_operator.planning.layout.pod_index import FINISHED_PHASES, WorkloadPod, canonical
+from sluicegate_operator.planning.limits.pod_index import FINISHED_PHASES, WorkloadPod, canonical
 
 
 def workload_pod(body: Mapping[str, Any]) -> WorkloadPod | None:

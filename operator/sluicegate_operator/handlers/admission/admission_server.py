@@ -33,7 +33,7 @@ class AdmissionServer:
         self._settings = settings
         self._certificate = certificate
         self._figures = figures
-        self._turns = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._busy: set[web.RequestHandler] = set()
         """Connections whose request is being answered."""
         self._said = ""
@@ -83,7 +83,7 @@ class AdmissionServer:
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
                 body = await request.read()
-            await self._turn()
+            await self._next_iteration()
             told = await serve(json.loads(body), webhook=request.path.strip("/"), headers=dict(request.headers))
         except (json.JSONDecodeError, UnicodeDecodeError, TimeoutError, ConnectionError) as error:
             return web.Response(status=400, text=f"no AdmissionReview: {error}")
@@ -103,7 +103,7 @@ class AdmissionServer:
         told["response"].pop("status", None)
         return web.json_response(told)
 
-    async def _turn(self) -> None:
+    async def _next_iteration(self) -> None:
         """Return in an iteration of the event loop in which no other request is answered."""
-        await self._turns.acquire()
-        asyncio.get_running_loop().call_soon(self._turns.release)
+        await self._lock.acquire()
+        asyncio.get_running_loop().call_soon(self._lock.release)

@@ -91,8 +91,8 @@ class SharedPlaces:
         return (known,) if isinstance(known, str) else known
 
 
-def _place(held: CachedObject | None) -> Place | None:
-    return _place_of(held.value) if held is not None and isinstance(held.value, Resource) else None
+def _place(cached: CachedObject | None) -> Place | None:
+    return _place_of(cached.value) if cached is not None and isinstance(cached.value, Resource) else None
 
 
 def _place_of(resource: Resource) -> Place | None:
@@ -147,7 +147,7 @@ class AdmissionWorld:
     def _named(self, kind: Kind, namespace: str, names: Sequence[str]) -> Iterator[Resource]:
         store = self._store(kind)
         found = (store.get(namespace, name) for name in names)
-        yield from (_read(held) for held in found if held is not None)
+        yield from (_read(cached) for cached in found if cached is not None)
 
     def _store(self, kind: Kind) -> Store:
         informer = self._cache.informers()[kind]
@@ -156,7 +156,7 @@ class AdmissionWorld:
         return informer.store
 
 
-def _read(held: CachedObject) -> Resource:
-    if not isinstance(held.value, Resource):
-        raise UncachedWorldError(f"{held.name} cannot be read")
-    return held.value
+def _read(cached: CachedObject) -> Resource:
+    if not isinstance(cached.value, Resource):
+        raise UncachedWorldError(f"{cached.name} cannot be read")
+    return cached.value

@@ -34,7 +34,7 @@ LOOP_SILENT = Gauge(
     "Time since the operator's event loop last ran; it reports every five seconds",
     registry=REGISTRY,
 )
-LOOP_LONGEST_TURN = Gauge(
+LOOP_LONGEST_ITERATION = Gauge(
     "sluicegate_operator_loop_longest_turn_seconds",
     "Longest iteration of the operator's event loop since the start; due work waits for the iteration that runs",
     registry=REGISTRY,
@@ -44,7 +44,7 @@ LOOP_MOST_WORKED = Gauge(
     "Largest processor time of one iteration of the operator's event loop since the start",
     registry=REGISTRY,
 )
-LOOP_LONG_TURNS = Gauge(
+LOOP_LONG_ITERATIONS = Gauge(
     "sluicegate_operator_loop_long_turns",
     "Iterations of the operator's event loop that used more than 50 ms of processor time, since the start",
     registry=REGISTRY,

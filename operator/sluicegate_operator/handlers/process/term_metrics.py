@@ -13,7 +13,10 @@ from sluicegate_operator.planning.certificates.cluster_ca_status import Certific
 from sluicegate_operator.planning.rolls.roll import RollStep, WaitForNodes, WaitReason
 
 _CLUSTER = ["namespace", "broker_cluster"]
-"""Not `cluster`, which in a Prometheus of many Kubernetes clusters is the label of each of those."""
+"""Labels of a BrokerCluster.
+
+A label `cluster` would collide with that of Prometheus, which means a Kubernetes cluster.
+"""
 
 
 class PipelineMetrics(NamedTuple):

@@ -43,11 +43,11 @@ class CodeInConfigMaps:
         waiting = frozenset(plugin.name for plugin in plugins if plugin.spec.config_map_name in postponed)
         return replace(modules, postponed=waiting)
 
-    async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, hold: bool) -> None:
+    async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, keeps: bool) -> None:
         if not cluster.spec.allows_config_map_code:
             return
         files = {module.file_name: module.text for module in plan.modules.values()}
-        if hold:
+        if keeps:
             given = await self._context.kube.get(CONFIG_MAP, cluster.namespace, observer_code_name(cluster.name))
             # Another owner's ConfigMap may be deleted before the operator's is applied; its data must not become code.
             if given is not None and not why_not_ours(given, observer_code(cluster, files)):

@@ -14,7 +14,7 @@ class PipelinePlaces:
 
     def __init__(self) -> None:
         self._places: dict[str, tuple[ClusterKey, StorePlace]] = {}
-        """By the AuditPipeline's uid."""
+        """The cluster and the place of results of each AuditPipeline, by its uid."""
 
     def concerned(self, before: CachedObject | None, after: CachedObject | None) -> set[ClusterKey]:
         """Note a change of a BrokerCluster or an AuditPipeline.
@@ -22,22 +22,22 @@ class PipelinePlaces:
         Returns the clusters of AuditPipelines whose results are in, inside or around the place that the object had or
         has. A new object concerns none, because it is younger than all that have a place.
         """
-        for held in (before, after):
-            results = results_at(held.value) if held is not None else None
-            if held is None or results is None:
+        for cached in (before, after):
+            results = results_at(cached.value) if cached is not None else None
+            if cached is None or results is None:
                 continue
-            if held is after:
-                self._places[held.uid] = (held.namespace, held.cluster), store_place(results.uri)
+            if cached is after:
+                self._places[cached.uid] = (cached.namespace, cached.cluster), store_place(results.uri)
             else:
-                self._places.pop(held.uid, None)
+                self._places.pop(cached.uid, None)
         if before is None:
             return set()
-        changed = [place for held in (before, after) for place in _places(held)]
+        changed = [place for cached in (before, after) for place in _places(cached)]
         return {key for key, place in self._places.values() if any(place.overlaps(one) for one in changed)}
 
 
-def _places(held: CachedObject | None) -> Iterator[StorePlace]:
-    value = held.value if held is not None else None
+def _places(cached: CachedObject | None) -> Iterator[StorePlace]:
+    value = cached.value if cached is not None else None
     if (results := results_at(value)) is not None:
         yield store_place(results.uri)
     elif isinstance(value, BrokerCluster) and value.spec.landing is not None and value.spec.landing.uri is not None:

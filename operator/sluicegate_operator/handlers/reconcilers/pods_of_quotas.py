@@ -14,7 +14,7 @@ from sluicegate_operator.kube.cache.cache import Cache
 from sluicegate_operator.kube.cache.cached_object import CachedObject, Json
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.http.kinds import NAMESPACE, POD, Kind
-from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.limits.workloads import Members
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class PodsOfQuotas:
             self.close()
 
     def take_news(self, cluster: ClusterKey) -> Mapping[str, Members]:
-        """See Workloads."""
+        """Return the members of quotas by name, if they changed since the last call."""
         return self._workloads.take_news(cluster)
 
     def close(self) -> None:
@@ -96,14 +96,14 @@ class PodsOfQuotas:
         self._workloads.note_all_known()
 
     def _on_change(self, kind: Kind, before: CachedObject | None, after: CachedObject | None) -> None:
-        held = after or before
-        assert held is not None, "one of them is there"
+        cached = after or before
+        assert cached is not None, "one of them is there"
         body = None if after is None else _document(after)
         if kind == POD:
-            self._workloads.on_pod(held.uid, None if body is None else workload_pod(body))
+            self._workloads.on_pod(cached.uid, None if body is None else workload_pod(body))
         else:
             labels = None if body is None else body["metadata"].get("labels") or {}
-            self._workloads.on_namespace(held.name, labels)
+            self._workloads.on_namespace(cached.name, labels)
 
     async def _follow(self, cache: Cache) -> None:
         while True:
@@ -128,6 +128,6 @@ class PodsOfQuotas:
             self._workloads.mark_all()
 
 
-def _document(held: CachedObject) -> Json:
-    assert isinstance(held.value, Mapping), "pods and namespaces are held as documents"
-    return held.value
+def _document(cached: CachedObject) -> Json:
+    assert isinstance(cached.value, Mapping), "pods and namespaces are cached as documents"
+    return cached.value

@@ -199,7 +199,7 @@ class RegistrationReconciler:
         return True
 
     async def _end_term_of_gone(self, cluster: BrokerCluster, refusals: Refusals) -> None:
-        """While no controller is active: the one that was may be gone."""
+        """Release the Lease of the cluster's controllers if the process that holds it has ended."""
         if not cluster.spec.shares_journal or cluster.spec.paused:
             return
         try:
@@ -220,7 +220,10 @@ class RegistrationReconciler:
             await self._context.post(cluster, "Warning", "ControllerGone", f"{why}: its Lease was released")
 
     async def _mend_labels(self, cluster: BrokerCluster, seen: Sighting, refusals: Refusals) -> None:
-        """Without its labels a pod is found by neither its StatefulSet nor Services nor a PodDisruptionBudget."""
+        """Restore the labels of pods that have lost them.
+
+        Their StatefulSet, Services and PodDisruptionBudget select by label.
+        """
         for pod in seen.pods:
             if not pod.lost_labels or pod.deleting or cluster.spec.paused:
                 continue

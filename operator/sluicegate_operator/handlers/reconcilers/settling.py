@@ -19,7 +19,7 @@ SETTLE_MAX_S = 10.0
 
 @dataclass(slots=True)
 class _Sight:
-    """When a BrokerCluster was first seen, and when it or a listener last changed."""
+    """Times at which a BrokerCluster was first seen, and at which it or a listener last changed."""
 
     first_s: float = math.inf
     changed_s: float = math.inf

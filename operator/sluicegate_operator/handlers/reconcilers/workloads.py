@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota, Workload
 from sluicegate_operator.engine.context.snapshot import ClusterKey
-from sluicegate_operator.planning.layout.pod_index import WorkloadPod
-from sluicegate_operator.planning.layout.workloads import Members, QuotaKey, WorkloadIndex
+from sluicegate_operator.planning.limits.pod_index import WorkloadPod
+from sluicegate_operator.planning.limits.workloads import Members, QuotaKey, WorkloadIndex
 
 
 class Workloads:

@@ -32,13 +32,13 @@ class KnownAnswers:
 
     def __init__(self) -> None:
         self._last: dict[RequestPayload, tuple[bytes, Any]] = {}
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         """A hundred brokers answer at once: the first answer is decoded, and the others equal it."""
 
     async def read(self, exchange: Exchange[Reply, Result], frame: bytes, read: Read[Reply, Result]) -> Result:
         """Return the cached result, or decode the frame with `read`. An error of `read` is raised and not cached."""
         answer = frame[_CORRELATION_ID_BYTES:]
-        async with self._turn:
+        async with self._lock:
             if exchange.request in self._last and self._last[exchange.request][0] == answer:
                 known: Result = self._last[exchange.request][1]
                 return known

@@ -59,4 +59,4 @@ class GroupView:
 
 
 Coordinators = Mapping[str, BrokerView]
-"""By the group's id."""
+"""The coordinator of each group, by the group's id."""

@@ -109,8 +109,8 @@ def delete(group_id: str) -> Exchange[DeleteGroupsResponse, None]:
 
 
 def _classic_member(group: DescribedGroup, member: DescribedGroupMember) -> GroupMember:
-    held = assigned_partitions(member.member_assignment) if group.protocol_type == CONSUMER_PROTOCOL else ()
-    return GroupMember(member.member_id, member.group_instance_id, member.client_id, member.client_host, held)
+    assigned = assigned_partitions(member.member_assignment) if group.protocol_type == CONSUMER_PROTOCOL else ()
+    return GroupMember(member.member_id, member.group_instance_id, member.client_id, member.client_host, assigned)
 
 
 def assigned_partitions(assignment: bytes) -> tuple[Partition, ...]:
@@ -135,7 +135,7 @@ def _consumer_group(group: DescribedConsumerGroup) -> GroupView:
             member.instance_id,
             member.client_id,
             member.client_host,
-            _held(member.assignment),
+            _assigned(member.assignment),
             member.member_epoch,
         )
         for member in group.members
@@ -151,7 +151,7 @@ def _consumer_group(group: DescribedConsumerGroup) -> GroupView:
     )
 
 
-def _held(assignment: Assignment) -> tuple[Partition, ...]:
+def _assigned(assignment: Assignment) -> tuple[Partition, ...]:
     return tuple(
         sorted((topic.topic_name, index) for topic in assignment.topic_partitions for index in topic.partitions)
     )

@@ -21,7 +21,7 @@ class ScramMechanism(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a broker needs to verify a password: it never gets the password itself."""
+    """A SCRAM credential, with which a broker verifies a password. It never gets the password itself."""
 
     mechanism: ScramMechanism
     iterations: int

@@ -29,7 +29,7 @@ FILL_PATIENCE_S = 30.0
 
 kopf hands on 1,000 objects in about a second of processor time.
 """
-TOLD_A_TURN = 64
+TOLD_PER_SLICE = 64
 """A new subscriber receives this many objects before the event loop runs other tasks."""
 
 Found = TypeVar("Found", bound=Resource)
@@ -57,9 +57,9 @@ class Cache:
         """
         known = await self._known(kind)
         return [
-            held.value
-            for held in known.of_cluster(namespace, cluster)
-            if isinstance(held.value, Resource | UnreadableObject)
+            cached.value
+            for cached in known.of_cluster(namespace, cluster)
+            if isinstance(cached.value, Resource | UnreadableObject)
         ]
 
     async def everywhere(self, kind: Kind, model: type[Found]) -> list[Found]:
@@ -75,19 +75,19 @@ class Cache:
 
         Raises KubeError if the kind is not known.
         """
-        return [held.value for held in (await self._known(kind)).values()]
+        return [cached.value for cached in (await self._known(kind)).values()]
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
         """Return an object of a kind that is not custom, None if it does not exist. Raises KubeError."""
-        held = (await self._known(kind)).get(namespace, name)
-        return None if held is None else _document(held)
+        cached = (await self._known(kind)).get(namespace, name)
+        return None if cached is None else _document(cached)
 
     async def list(self, kind: Kind, namespace: str, cluster: str, **labels: str) -> list[Json]:
         """Return the objects of a kind that is not custom that belong to the cluster and have these labels.
 
         Raises KubeError.
         """
-        found = [_document(held) for held in (await self._known(kind)).of_cluster(namespace, cluster)]
+        found = [_document(cached) for cached in (await self._known(kind)).of_cluster(namespace, cluster)]
         return [one for one in found if labels.items() <= (one["metadata"].get("labels") or {}).items()]
 
     def peek(self, kind: Kind, namespace: str, name: str) -> tuple[bool, Json | None]:
@@ -98,8 +98,8 @@ class Cache:
         one = self._kinds.get(kind)
         if one is None or one.why_unknown(time.monotonic()) is not None:
             return False, None
-        held = one.store.get(namespace, name)
-        return True, None if held is None else _document(held)
+        cached = one.store.get(namespace, name)
+        return True, None if cached is None else _document(cached)
 
     async def _known(self, kind: Kind) -> Store:
         one = self._kinds[kind]
@@ -131,10 +131,10 @@ class Cache:
         self._subscribers.append(subscriber)
         for kind, one in self._kinds.items():
             for number, key in enumerate(list(one.store.names())):
-                held = one.store.get(*key)
-                if held is not None:
-                    _deliver(subscriber, kind, (None, held))
-                if number % TOLD_A_TURN == TOLD_A_TURN - 1:
+                cached = one.store.get(*key)
+                if cached is not None:
+                    _deliver(subscriber, kind, (None, cached))
+                if number % TOLD_PER_SLICE == TOLD_PER_SLICE - 1:
                     await asyncio.sleep(0)
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
@@ -168,9 +168,9 @@ def _deliver(subscriber: Subscriber, kind: Kind, change: Change) -> None:
         log.exception("a subscriber failed on a change of %s %s", kind.plural, named.key if named is not None else "")
 
 
-def _document(held: CachedObject) -> Json:
-    assert not isinstance(held.value, Resource | UnreadableObject), "asked for by `resources`"
-    return held.value
+def _document(cached: CachedObject) -> Json:
+    assert not isinstance(cached.value, Resource | UnreadableObject), "asked for by `resources`"
+    return cached.value
 
 
 def _selects(watched: Watched, answer: Json) -> bool:

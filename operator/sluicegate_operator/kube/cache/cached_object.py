@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.schema.metadata import Resource
-from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, CUSTOM, POD, STATEFUL_SET, Kind
+from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, POD, STATEFUL_SET, USER_KINDS, Kind
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 from sluicegate_operator.resources.nodes.lander import lander_of_pod
 
@@ -70,7 +70,7 @@ class Reader:
         self._trim = trim
         self._shared: dict[Hashable, Any] = {}
 
-    def held(self, kind: Kind, body: Json) -> CachedObject:
+    def read(self, kind: Kind, body: Json) -> CachedObject:
         meta = body["metadata"]
         namespace, name = meta.get("namespace") or "", meta["name"]
         value = self._value(kind, body)
@@ -79,7 +79,7 @@ class Reader:
     def _value(self, kind: Kind, body: Json) -> Value:
         own = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": _trimmed_metadata(body["metadata"])}
         kept = {**body, **own}
-        if kind not in CUSTOM:
+        if kind not in USER_KINDS:
             document: Json = _of_shared_words((self._trim or _TRIMMED.get(kind, _whole))(kept))
             return document
         value = read_object(kept)
@@ -144,7 +144,7 @@ def cluster_of(kind: Kind, body: Json) -> str:
     meta = body["metadata"]
     if kind == BROKER_CLUSTER:
         return str(meta["name"])
-    if kind not in CUSTOM:
+    if kind not in USER_KINDS:
         return str((meta.get("labels") or {}).get(CLUSTER_LABEL) or "")
     found: Any = body
     for field in ("spec", "clusterRef", "name"):

@@ -31,7 +31,7 @@ class Feed:
     def replace(
         self, kind: Kind, items: Collection[Json], version: int, *, first: bool, last: bool, restored: bool = False
     ) -> Sequence[Json]:
-        """Take a page of a list. Returns the items that kopf's handler must see. See Informer."""
+        """Take a page of a list. Returns the items that kopf's handler must see."""
         now_s = time.monotonic()
         unseen, changes = self.informers[kind].replace(items, version, now_s, first=first, last=last, restored=restored)
         self._notify(kind, changes)
@@ -39,7 +39,7 @@ class Feed:
         return unseen
 
     def apply(self, kind: Kind, event_type: str | None, item: Json) -> None:
-        """Take an object from kopf's event handler. See Informer."""
+        """Apply an object from kopf's event handler to its informer, and notify the subscribers."""
         self._notify(kind, self.informers[kind].apply(event_type, item))
 
     def take_if_known(self, kind: Kind, event_type: str, item: Json) -> bool:

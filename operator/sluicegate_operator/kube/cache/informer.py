@@ -93,8 +93,8 @@ class Informer:
         for item in items:
             key, item_version = key_of(item), version_of(item["metadata"])
             self._listing.add(key)
-            held = self.store.get(*key)
-            if held is None or held.version != item_version:
+            cached = self.store.get(*key)
+            if cached is None or cached.version != item_version:
                 self._pending[key] = item_version
                 unseen.append(item)
         if last:
@@ -106,8 +106,8 @@ class Informer:
 
     def has(self, item: Json) -> bool:
         """Whether the store has the object in this or a newer version."""
-        held = self.store.get(*key_of(item))
-        return held is not None and held.version >= version_of(item["metadata"])
+        cached = self.store.get(*key_of(item))
+        return cached is not None and cached.version >= version_of(item["metadata"])
 
     def apply(self, event_type: str | None, item: Json) -> list[Change]:
         """Take an object from kopf's handler; `event_type` is None for an object of a list. Returns the changes."""
@@ -119,7 +119,7 @@ class Informer:
         elif self._is_outdated(key, version):
             changes = []
         else:
-            changes = self.store.put(self._reader.held(self.watched.kind, item))
+            changes = self.store.put(self._reader.read(self.watched.kind, item))
         if version >= self._pending.get(key, version + 1):
             del self._pending[key]
             self._wake()
@@ -134,12 +134,12 @@ class Informer:
 
     def note(self, answer: Json) -> list[Change]:
         """Take an object from the API server's answer to a write of the operator."""
-        held = self.store.get(*key_of(answer))
-        if version_of(answer["metadata"]) <= (self.resource_version if held is None else held.version):
+        cached = self.store.get(*key_of(answer))
+        if version_of(answer["metadata"]) <= (self.resource_version if cached is None else cached.version):
             # The watch has already reported this object, or its deletion.
             return []
         body = {"metadata": answer["metadata"]} if self.watched.metadata_only else answer
-        return self.store.put(self._reader.held(self.watched.kind, body))
+        return self.store.put(self._reader.read(self.watched.kind, body))
 
     def contact(self, now_s: float) -> None:
         """Note that the API server has sent something about this kind, even if only a bookmark."""
@@ -175,9 +175,9 @@ class Informer:
 
         An object that the newest list should contain but does not was deleted before kopf handed it on.
         """
-        held = self.store.get(*key)
-        if held is not None:
-            return version <= held.version
+        cached = self.store.get(*key)
+        if cached is not None:
+            return version <= cached.version
         return version <= self._listed_version and key not in self._pending
 
 

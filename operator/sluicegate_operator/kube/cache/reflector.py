@@ -1,7 +1,7 @@
 """kopf's HTTP session, with what client-go's reflector does for each kind around the requests that kopf sends.
 
 kopf lists a kind with GET, page by page, then watches it from the list's resourceVersion, and lists it again after 410.
-kopf gets a page in slices, each after its handler has seen the slice before, because kopf would queue all pages at
+kopf gets a page in chunks, each after its handler has seen the chunk before, because kopf would queue all pages at
 once. kopf's handlers receive only objects, so the session reports the rest to the cache. A list that was read to its
 end names everything that exists; a watch that the API server accepts is a contact; a refused request is the error of
 its kind.
@@ -50,12 +50,12 @@ AGAIN_MAX_S = 10.0
 NOT_SERVED_S = 2.0
 """Pause before a retry for a kind that is not served: its CRD may be installed at any time."""
 _OF_A_WATCH = ("watch", "allowWatchBookmarks", "resourceVersion", "timeoutSeconds")
-SLICE = 50
+CHUNK = 50
 """Objects of a list that kopf gets at once: kopf starts a task for each of them in one iteration of the event loop."""
 HANDED_ON_MAX_S = 5.0
-"""kopf gets the next slice after this time, even if its handler has not seen the slice before."""
-_MORE = "slice"
-"""The continue token of a slice that is not the last one of its page."""
+"""kopf gets the next chunk after this time, even if its handler has not seen the chunk before."""
+_MORE = "chunk"
+"""The continue token of a chunk that is not the last one of its page."""
 _NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError)
 METADATA_ONLY = "application/json;as={};g=meta.k8s.io;v=v1"
 
@@ -128,7 +128,7 @@ class ReflectorSession:
                     reflector.answer.close()
 
     async def _list(self, one: Reflector, query: Query) -> Answer:
-        """Return a slice of a page.
+        """Return a chunk of a page.
 
         The list starts again at its first page if the API server's continue token has expired.
         """
@@ -136,7 +136,7 @@ class ReflectorSession:
         if "continue" in query:
             await self._handed_on(one)
             if query["continue"] == _MORE:
-                return _slice(one)
+                return _chunk(one)
         else:
             await self._begin_list(one)
         while True:
@@ -161,7 +161,7 @@ class ReflectorSession:
         one.rest = self._feed.replace(one.watched.kind, items, version, first=first, last=last, restored=restored)
         if last:
             one.restored = one.cut_off = False
-        return _slice(one)
+        return _chunk(one)
 
     async def _handed_on(self, one: Reflector) -> None:
         """Wait until kopf's handler has seen all objects that kopf received: kopf queues objects without a limit."""
@@ -273,9 +273,9 @@ class ReflectorSession:
         raise refusal_of("GET", one.path, answer.status, text)
 
 
-def _slice(one: Reflector) -> Document:
+def _chunk(one: Reflector) -> Document:
     """Return the next objects of the page that kopf is reading."""
-    some, one.rest = one.rest[:SLICE], one.rest[SLICE:]
+    some, one.rest = one.rest[:CHUNK], one.rest[CHUNK:]
     meta = {**one.page["metadata"], "continue": _MORE} if one.rest else one.page["metadata"]
     return Document({**one.page, "metadata": meta, "items": some})
 

@@ -37,17 +37,17 @@ class Store:
     def names(self) -> Collection[Key]:
         return self._objects.keys()
 
-    def put(self, held: CachedObject) -> list[Change]:
-        before = self._objects.get(held.key)
-        if before is not None and before.version >= held.version:
+    def put(self, cached: CachedObject) -> list[Change]:
+        before = self._objects.get(cached.key)
+        if before is not None and before.version >= cached.version:
             return []
-        if before is not None and (before.uid, before.cluster) != (held.uid, held.cluster):
+        if before is not None and (before.uid, before.cluster) != (cached.uid, cached.cluster):
             self._take_out(before)
-        self._objects[held.key] = held
-        self._by_cluster.setdefault((held.namespace, held.cluster), {})[held.name] = held
-        if before is not None and before.uid != held.uid:
-            return [(before, None), (None, held)]
-        return [(before, held)]
+        self._objects[cached.key] = cached
+        self._by_cluster.setdefault((cached.namespace, cached.cluster), {})[cached.name] = cached
+        if before is not None and before.uid != cached.uid:
+            return [(before, None), (None, cached)]
+        return [(before, cached)]
 
     def remove(self, key: Key, version: int) -> list[Change]:
         """Remove an object that was deleted at `version`; an object of that name that was created later stays."""
@@ -67,15 +67,15 @@ class Store:
 
     def forget_versions(self) -> None:
         """Let each object be replaced by any resourceVersion; it stays until then."""
-        for held in list(self._objects.values()):
-            older = replace(held, version=0)
-            self._objects[held.key] = older
-            self._by_cluster[held.namespace, held.cluster][held.name] = older
+        for cached in list(self._objects.values()):
+            older = replace(cached, version=0)
+            self._objects[cached.key] = older
+            self._by_cluster[cached.namespace, cached.cluster][cached.name] = older
 
-    def _take_out(self, held: CachedObject) -> None:
-        self._objects.pop(held.key, None)
-        place = (held.namespace, held.cluster)
+    def _take_out(self, cached: CachedObject) -> None:
+        self._objects.pop(cached.key, None)
+        place = (cached.namespace, cached.cluster)
         of_cluster = self._by_cluster.get(place, {})
-        of_cluster.pop(held.name, None)
+        of_cluster.pop(cached.name, None)
         if not of_cluster:
             self._by_cluster.pop(place, None)

@@ -11,11 +11,11 @@ from typing import Any
 from sluicegate_operator.kube.http.kinds import (
     BROKER_REGISTRATION,
     CHILDREN,
-    CUSTOM,
     PERSISTENT_VOLUME_CLAIM,
     POD,
     SERVICE,
     STATEFUL_SET,
+    USER_KINDS,
     Kind,
 )
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
@@ -32,7 +32,7 @@ class Watched:
     """A kind to watch.
 
     `period_s`: the watch is requested again this often; `selector`: a label that the objects must have;
-    `metadata_only`: the API server sends only the objects' metadata; `trim`: see Reader.
+    `metadata_only`: the API server sends only the objects' metadata; `trim` returns the part of a document to cache.
     """
 
     kind: Kind
@@ -43,7 +43,7 @@ class Watched:
 
 
 WATCHED = (
-    *(Watched(kind, NEWS_S) for kind in CUSTOM),
+    *(Watched(kind, NEWS_S) for kind in USER_KINDS),
     Watched(BROKER_REGISTRATION, SLOW_NEWS_S),
     Watched(POD, NEWS_S, CLUSTER_LABEL),
     Watched(STATEFUL_SET, SLOW_NEWS_S, CLUSTER_LABEL),

@@ -1,7 +1,7 @@
-"""What was applied last, and the object's version after it: an apply that would change nothing is not sent.
+"""The last applied manifest of each object, and the object's version after it.
 
-A child of which only the status changed counts as unchanged: controllers write the status of StatefulSets and
-PodDisruptionBudgets whenever a pod starts.
+An apply that would change nothing is not sent. A child of which only the status changed counts as unchanged:
+controllers write the status of StatefulSets and PodDisruptionBudgets whenever a pod starts.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class AppliedChildren:
         if len(self._known) > CHILDREN_MAX:
             self._known.popitem(last=False)
 
-    def holds(self, path: str, manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    def is_current(self, path: str, manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
         """Return whether `manifest` was applied and nothing but the object's status has been written since."""
         return self._known.get(path) == (_digest(manifest), _version(found))
 

@@ -1,4 +1,4 @@
-"""What the operator does at the API server, as methods; `api_server` sends the requests.
+"""The operator's requests to the API server, as methods; `api_server` sends them.
 
 Children and statuses are written by server-side apply with a field manager each. A child is created first, and an apply
 goes only to children that belong to the operator (decision 12). If another manager owns a field of a child, the
@@ -70,8 +70,8 @@ class KubeClient:
     ) -> None:
         """Create the client and its cache of the kinds in `watched`, which handlers.kopf_operator feeds.
 
-        `may_write` is called just before each write, in the thread that sends it. `denied_for_s`: see
-        kube.http.denials.
+        `may_write` is called just before each write, in the thread that sends it. `denied_for_s`: how long a denied
+        request counts as retriable, in seconds.
         """
         self.server = ApiServer(
             kubeconfig, timeout_s=timeout_s, threads_max=threads_max, may_write=may_write, denied_for_s=denied_for_s
@@ -129,7 +129,7 @@ class KubeClient:
         kind, meta = kind_of(manifest), manifest["metadata"]
         path = kind.path(meta["namespace"], meta["name"])
         _, known = self.cache.peek(kind, meta["namespace"], meta["name"])
-        if known is not None and self._applied.holds(path, manifest, known) and not why_not_ours(known, manifest):
+        if known is not None and self._applied.is_current(path, manifest, known) and not why_not_ours(known, manifest):
             return known
         applied = await self._created_unseen(manifest)
         if applied is None:
@@ -137,7 +137,7 @@ class KubeClient:
             if found is not None:
                 if why := why_not_ours(found, manifest):
                     raise name_taken(manifest, why)
-                if self._applied.holds(path, manifest, found):
+                if self._applied.is_current(path, manifest, found):
                     return found
                 seen(found)
             applied = await self._create_or_patch(path, found, manifest, seen)
@@ -234,9 +234,9 @@ class KubeClient:
                     ", ".join(fields),
                 )
             told = await self._patch(path, {**body, "status": without_fields(status, fields)}, manager, force=True)
-        held = self.cache.note(kind, told)
+        cached = self.cache.note(kind, told)
         _check_same(name, uid, told["metadata"].get("uid") or "")
-        return held
+        return cached
 
     async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> Json:
         made = await self._request("POST", kind.path(namespace), body=manifest)

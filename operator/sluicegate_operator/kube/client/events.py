@@ -1,7 +1,7 @@
 """Kubernetes Events (core/v1) of what the operator did to an object: for `kubectl describe` only, nothing reads them.
 
 The same event within ten minutes increments a count in the first Event, which is written at most once a minute. So a
-reconcile that fails repeatedly neither floods etcd nor hides other events. This also holds across terms: a new term
+reconcile that fails repeatedly neither floods etcd nor hides other events. This is also true across terms: a new term
 first reads the Events that the previous term posted in the namespace.
 """
 
@@ -90,7 +90,7 @@ class EventRecorder:
         self._recent = RecentEvents()
         self._began = clock()
         self._read: dict[str, asyncio.Task[None]] = {}
-        """By namespace, the task that reads the Events of earlier terms."""
+        """The tasks that read the Events of earlier terms, by namespace."""
 
     async def record(self, involved: Mapping[str, Any], type_: EventType, reason: str, message: str) -> None:
         """Post an event about `involved`, which has apiVersion, kind and metadata.

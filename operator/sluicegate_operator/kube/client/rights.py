@@ -7,20 +7,20 @@ to the chart.
 
 from collections.abc import Mapping
 
-from sluicegate_operator.api.kinds import BY_PEOPLE
+from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.api.models.kafka_user import KafkaUser
 from sluicegate_operator.api.schema.metadata import GROUP
 
 Resource = tuple[str, str]
 """An API group and the name of a resource; a subresource follows a '/'."""
 
-_WRITTEN_BY_PEOPLE = tuple(kind.plural for kind in BY_PEOPLE)
+_WRITTEN_BY_USERS = tuple(kind.plural for kind in KINDS.values() if kind.by_users)
 _APPLIED = frozenset({"get", "list", "watch", "create", "patch"})
 """The rights on children: see KubeClient.apply and kube.cache.watched."""
 
 CALLED: Mapping[Resource, frozenset[str]] = {
-    **{(GROUP, kind): frozenset({"list", "watch"}) for kind in _WRITTEN_BY_PEOPLE},
-    **{(GROUP, f"{kind}/status"): frozenset({"patch"}) for kind in (*_WRITTEN_BY_PEOPLE, "brokerregistrations")},
+    **{(GROUP, kind): frozenset({"list", "watch"}) for kind in _WRITTEN_BY_USERS},
+    **{(GROUP, f"{kind}/status"): frozenset({"patch"}) for kind in (*_WRITTEN_BY_USERS, "brokerregistrations")},
     (GROUP, "brokerclusters"): frozenset({"get", "list", "watch"}),
     # Patched for their finalizers.
     (GROUP, KafkaUser.plural): frozenset({"list", "watch", "patch"}),
@@ -60,9 +60,9 @@ CALLED_OF_ADMISSION: Mapping[Resource, frozenset[str]] = {
     ("", "secrets"): frozenset({"get", "update"}),
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): frozenset({"get", "update"}),
 }
-"""If admission is on: one object of each kind, by its name.
+"""Rights of an operator with admission webhooks, each on one named object.
 
-If cert-manager makes the certificate, only `get` of the Secret.
+If cert-manager makes the certificate, the operator needs only `get` of the Secret.
 """
 
 HELD: Mapping[Resource, frozenset[str]] = {
@@ -70,7 +70,7 @@ HELD: Mapping[Resource, frozenset[str]] = {
     ("", "configmaps"): frozenset({"update"}),
     # OwnerReferencesPermissionEnforcement, which some clusters enable, requires these from a client that sets
     # blockOwnerDeletion, and from one that lets claims be deleted with their cluster.
-    **{(GROUP, f"{kind.plural}/finalizers"): frozenset({"update"}) for kind in BY_PEOPLE if kind.owns_children},
+    **{(GROUP, f"{kind.plural}/finalizers"): frozenset({"update"}) for kind in KINDS.values() if kind.owns_children},
     ("", "persistentvolumeclaims"): frozenset({"delete"}),
 }
 """Rights that the operator itself never uses, but that the API server requires it to have."""

@@ -53,7 +53,8 @@ KEPT_ALIVE = [
 ]
 """A watch may be silent for long; with these options, a lost connection to the API server is noticed after 25 s."""
 _BAD_KUBECONFIG = (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError, LookupError, ValueError)
-"""What the library raises for a kubeconfig that is not YAML or has another shape: it does not validate the file."""
+"""Exceptions of the library for a kubeconfig that is not YAML or has another shape: the library does not validate the
+file."""
 _WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 _GOING = "because it is being terminated"
 """Part of the API server's message about a namespace that is being deleted; the status is 403, as for a missing right.

@@ -20,7 +20,7 @@ class KubeError(Exception):
         self.status = status
         self.retriable = retriable
         self.retry_after_s: float | None = None
-        """As the API server asked for."""
+        """The delay in seconds that the API server asked for; None if it asked for none."""
         self.again_within_s: float | None = None
         """The longest delay before the work is repeated, for objects that were not refused; None for any delay."""
 

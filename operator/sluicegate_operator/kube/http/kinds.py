@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sluicegate_operator.api.kinds import BY_PEOPLE
+from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.api.models.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
@@ -53,7 +53,7 @@ KAFKA_USER = of_model(KafkaUser)
 OBSERVER_PLUGIN = of_model(ObserverPlugin)
 TOPIC = of_model(Topic)
 AUDIT_PIPELINE = of_model(AuditPipeline)
-CUSTOM = tuple(of_model(kind.model) for kind in BY_PEOPLE)
+USER_KINDS = tuple(of_model(kind.model) for kind in KINDS.values() if kind.by_users)
 """Kinds that users write; the operator reacts to each change of them."""
 
 POD = Kind("v1", "Pod", "pods")
@@ -94,7 +94,8 @@ CHILDREN = (
 """Children that the operator reads only to check whether they are as they were applied."""
 _APPLIED = (*CHILDREN, STATEFUL_SET, SERVICE, CRON_JOB, SCHEDULED_SPARK_APPLICATION)
 _BY_NAME = {
-    (kind.api_version, kind.kind): kind for kind in (*_APPLIED, *CUSTOM, BROKER_REGISTRATION, POD, EVENT, LEASE, SECRET)
+    (kind.api_version, kind.kind): kind
+    for kind in (*_APPLIED, *USER_KINDS, BROKER_REGISTRATION, POD, EVENT, LEASE, SECRET)
 }
 
 

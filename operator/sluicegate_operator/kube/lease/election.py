@@ -24,14 +24,17 @@ class Renew:
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """`former` has not renewed the Lease in time; an empty `former` means that the Lease was released."""
+    """This process may take the Lease over.
+
+    `former` has not renewed the Lease in time; an empty `former` means that the Lease was released.
+    """
 
     former: str
 
 
 @dataclass(frozen=True, slots=True)
 class WaitForLease:
-    """`holder` holds the Lease at least until `until_s` of this process's clock."""
+    """Another process holds the Lease. `holder` holds the Lease at least until `until_s` of this process's clock."""
 
     holder: str
     until_s: float

@@ -1,7 +1,7 @@
 """The next step in the life of a cluster's own certificates. Pure.
 
 Nodes mount one Secret: the certificate that all of them present, and the authorities that they trust. A new version of
-it reaches the nodes one after the other, within a minute or two. So two rules hold for each write:
+it reaches the nodes one after the other, within a minute or two. So each write follows two rules:
 
 - To trust a further authority is safe at any time.
 - Everything else waits until each node has reported that exactly the present version is in force. A certificate of a
@@ -32,8 +32,8 @@ class Authority:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What the Secret of the nodes has.
+class StoredCertificate:
+    """The nodes' certificate in their Secret, and the authorities that nodes trust.
 
     `issuer` is the digest of the authority that has issued `certificate`. `renewal` is the value of the annotation for
     which it was issued. `fits`: it has the names and the subject that nodes need.
@@ -49,7 +49,9 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class NodeInForce:
-    """What a node reports. `in_force` has a pair for each listener: the certificate, and the trusted authorities.
+    """A node's report about its certificates.
+
+    `in_force` has a pair for each listener: the certificate, and the trusted authorities.
 
     `silence` is why there is no report, and `problem` why the newest files are not in force.
     """
@@ -59,13 +61,13 @@ class NodeInForce:
     silence: str = ""
     problem: str = ""
 
-    def has(self, held: Held) -> bool:
-        return self.in_force == {(held.certificate, held.trusted)}
+    def has(self, current: StoredCertificate) -> bool:
+        return self.in_force == {(current.certificate, current.trusted)}
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the spec asks for. `generated`: the operator makes the authority.
+    """The requirements of the spec. `generated`: the operator makes the authority.
 
     `renewal` is the value of the annotation, and `authority_made_for` the one for which the authority was made.
     """
@@ -110,48 +112,48 @@ Step = MakeAuthority | Write | Nothing
 NOTHING = Nothing()
 
 
-def wanted_step(now_s: float, authority: Authority | None, held: Held | None, terms: Terms) -> Step:
+def wanted_step(now_s: float, authority: Authority | None, current: StoredCertificate | None, terms: Terms) -> Step:
     """Return the next step as if all nodes had the present version. `authority` issues certificates from now on."""
     if authority is None:
         return MakeAuthority("there is no authority yet") if terms.generated else NOTHING
-    if held is None:
+    if current is None:
         return Write(frozenset({authority.digest}), issue=True, why="there is no certificate yet")
-    settled = held.issuer == authority.digest and held.trusted == {authority.digest}
+    settled = current.issuer == authority.digest and current.trusted == {authority.digest}
     if settled and terms.generated and (why := _why_new_authority(now_s, authority, terms)):
         return MakeAuthority(why)
-    if authority.digest not in held.trusted:
-        if len(held.trusted) >= TRUSTED_MAX:
+    if authority.digest not in current.trusted:
+        if len(current.trusted) >= TRUSTED_MAX:
             return NOTHING
-        return Write(held.trusted | {authority.digest}, issue=False, why="nodes do not trust the new authority yet")
-    if why := _why_new_certificate(now_s, authority, held, terms):
-        return Write(held.trusted, issue=True, why=why)
-    if held.trusted != {authority.digest}:
+        return Write(current.trusted | {authority.digest}, issue=False, why="nodes do not trust the new authority yet")
+    if why := _why_new_certificate(now_s, authority, current, terms):
+        return Write(current.trusted, issue=True, why=why)
+    if current.trusted != {authority.digest}:
         return Write(frozenset({authority.digest}), issue=False, why="no node uses the authorities before it any more")
     return NOTHING
 
 
 def next_step(
-    now_s: float, wanted: Write, held: Held, since_s: float, nodes: Sequence[NodeInForce], terms: Terms
+    now_s: float, wanted: Write, current: StoredCertificate, since_s: float, nodes: Sequence[NodeInForce], terms: Terms
 ) -> Write | NotYet:
     """Return the wanted write, or a wait. The present version is in the Secret since `since_s` at the latest."""
-    if not wanted.issue and wanted.trusted >= held.trusted:
+    if not wanted.issue and wanted.trusted >= current.trusted:
         return wanted
-    if wanted.issue and held.ends_s - now_s < URGENT_PART * terms.renewal_s:
+    if wanted.issue and current.ends_s - now_s < URGENT_PART * terms.renewal_s:
         return wanted
-    behind = tuple(node for node in nodes if not node.has(held))
+    behind = tuple(node for node in nodes if not node.has(current))
     if behind or now_s - since_s < STEP_S_MIN:
         return NotYet(wanted, behind)
     return wanted
 
 
-def is_urgent(now_s: float, held: Held, terms: Terms) -> bool:
+def is_urgent(now_s: float, current: StoredCertificate, terms: Terms) -> bool:
     """Return whether the nodes' certificate ends so soon that it should have been renewed."""
-    return held.ends_s - now_s < URGENT_PART * terms.renewal_s
+    return current.ends_s - now_s < URGENT_PART * terms.renewal_s
 
 
-def needs_nodes(wanted: Write, held: Held | None) -> bool:
+def needs_nodes(wanted: Write, current: StoredCertificate | None) -> bool:
     """Return whether the write depends on what nodes report."""
-    return held is not None and (wanted.issue or not wanted.trusted >= held.trusted)
+    return current is not None and (wanted.issue or not wanted.trusted >= current.trusted)
 
 
 def _why_new_authority(now_s: float, authority: Authority, terms: Terms) -> str:
@@ -162,16 +164,16 @@ def _why_new_authority(now_s: float, authority: Authority, terms: Terms) -> str:
     return ""
 
 
-def _why_new_certificate(now_s: float, authority: Authority, held: Held, terms: Terms) -> str:
-    if held.issuer != authority.digest:
+def _why_new_certificate(now_s: float, authority: Authority, current: StoredCertificate, terms: Terms) -> str:
+    if current.issuer != authority.digest:
         return "another authority has issued the certificate"
-    if not held.fits:
+    if not current.fits:
         return "the certificate lacks a name or the subject of nodes"
-    if terms.renewal and terms.renewal != held.renewal:
+    if terms.renewal and terms.renewal != current.renewal:
         return "the annotation asks for a renewal"
-    longer_s = min(now_s + terms.validity_s, authority.ends_s) - held.ends_s
-    if held.ends_s - now_s < terms.renewal_s and longer_s >= LONGER_S:
-        return f"the certificate ends in {_days(held.ends_s - now_s)} days"
+    longer_s = min(now_s + terms.validity_s, authority.ends_s) - current.ends_s
+    if current.ends_s - now_s < terms.renewal_s and longer_s >= LONGER_S:
+        return f"the certificate ends in {_days(current.ends_s - now_s)} days"
     return ""
 
 

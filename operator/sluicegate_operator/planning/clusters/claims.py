@@ -1,4 +1,4 @@
-"""Volume claims that are older than the nodes: whose data they hold, and why a cluster must not use them.
+"""Volume claims that are older than the nodes: which cluster wrote their data, and why a cluster must not use them.
 
 Claims outlive their cluster unless spec.storage.deleteClaims is set, and a new cluster of the same name would get them.
 Its nodes would find another cluster's id in their folders and refuse to start.

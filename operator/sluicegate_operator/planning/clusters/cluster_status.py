@@ -106,11 +106,11 @@ def _rolling(cluster: BrokerCluster, seen: ObservedCluster) -> tuple[Finding, ..
     """Return Rolling and RollBlocked; empty until this operator has checked the nodes."""
     if seen.steps.roll is not None:
         return roll_findings(seen.steps.roll)
-    none = NoRoll("Paused", PAUSED, holds=True) if cluster.spec.paused else seen.steps.no_roll
+    none = NoRoll("Paused", PAUSED, pauses=True) if cluster.spec.paused else seen.steps.no_roll
     if none is None:
         return ()
     rollout = cluster.status.rollout
-    unfinished = none.holds and rollout is not None and rollout.reason not in _NOTHING_UNFINISHED
+    unfinished = none.pauses and rollout is not None and rollout.reason not in _NOTHING_UNFINISHED
     return (
         Finding("Rolling", False, none.reason, none.message),
         Finding("RollBlocked", unfinished, none.reason, none.message if unfinished else ""),
@@ -120,7 +120,7 @@ def _rolling(cluster: BrokerCluster, seen: ObservedCluster) -> tuple[Finding, ..
 def _rollout(old: BrokerClusterStatus, seen: ObservedCluster) -> RolloutStatus | None:
     if seen.steps.roll is not None:
         return rollout_status(seen.steps.roll)
-    if seen.steps.no_roll is None or seen.steps.no_roll.holds:
+    if seen.steps.no_roll is None or seen.steps.no_roll.pauses:
         return old.rollout
     return RolloutStatus(reason=seen.steps.no_roll.reason, message=seen.steps.no_roll.message)
 
@@ -145,7 +145,7 @@ def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress
     if stuck := _stuck(cluster, seen):
         return stuck
     pause = _paused(cluster, seen)
-    if pause.holds:
+    if pause.is_true:
         return _as_nodes_are(seen, pause)
     if seen.obstacles.not_applied:
         return working(NOT_APPLIED, not_applied_words(seen.obstacles.not_applied)[:MESSAGE_MAX])
@@ -155,11 +155,11 @@ def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress
 def _paused(cluster: BrokerCluster, seen: ObservedCluster) -> Finding:
     """Return the condition Paused, which is not a failure. A pause requested by an earlier spec no longer counts."""
     if cluster.spec.paused:
-        return Finding("Paused", holds=True, reason="Paused", message=PAUSED)
+        return Finding("Paused", is_true=True, reason="Paused", message=PAUSED)
     step = seen.steps.roll
     if isinstance(step, WaitForNodes) and step.reason is WaitReason.PAUSED and _is_followed(cluster, seen):
-        return Finding("Paused", holds=True, reason="RolloutPaused", message=step.message[:MESSAGE_MAX])
-    return Finding("Paused", holds=False, reason="NotPaused")
+        return Finding("Paused", is_true=True, reason="RolloutPaused", message=step.message[:MESSAGE_MAX])
+    return Finding("Paused", is_true=False, reason="NotPaused")
 
 
 def _as_nodes_are(seen: ObservedCluster, pause: Finding) -> Progress:

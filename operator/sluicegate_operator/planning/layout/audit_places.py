@@ -49,7 +49,10 @@ class Results:
 
     @classmethod
     def of_unreadable(cls, body: Mapping[str, Any]) -> "Results | None":
-        """From the manifest of an AuditPipeline that cannot be read. None if it names no place in an object store."""
+        """Return the place in the manifest of an AuditPipeline that cannot be read.
+
+        None if it names none in an object store.
+        """
         uri, age = text_at(body, "spec", "results", "uri"), seniority_of_body(body)
         if not uri.startswith("s3://"):
             return None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from sluicegate_operator.api.configs.config_keys import DYNAMIC_CONFIG_KEYS
 from sluicegate_operator.api.models.parts.broker_tags import TAG_PREFIX
 from sluicegate_operator.planning.layout.canonical import same_broker_value
-from sluicegate_operator.planning.layout.limits import ObservedLimits, SetBrokerConfigs
+from sluicegate_operator.planning.limits.limits import ObservedLimits, SetBrokerConfigs
 
 
 @dataclass(frozen=True, slots=True)

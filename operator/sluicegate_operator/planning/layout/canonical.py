@@ -1,7 +1,7 @@
 """Canonical spelling of manifests: two that differ only in spelling restart no node.
 
 These have several spellings: quantities (1000m and 1), configuration values ("03" and "3", "True" and "true"), and
-names of images and URIs. The same holds for explicit defaults, the order of unordered lists, and empty lists and
+names of images and URIs. This is also true for explicit defaults, the order of unordered lists, and empty lists and
 mappings. Only comparisons use the canonical spelling; nodes are started with the spelling of the manifest.
 """
 

@@ -62,7 +62,8 @@ def cluster_children(
 ) -> list[Json]:
     """Return the child objects, controllers first.
 
-    The Services of listeners belong to other owners, see `listener_children`. For `broker_count` see plan_cluster.
+    The Services of listeners belong to other owners, see `listener_children`. `broker_count` is the number of broker
+    pods, which differs from the spec while the cluster scales.
     """
     layout = plan_cluster(cluster, listeners, broker_count)
     children = [service_account(cluster)]

@@ -128,7 +128,10 @@ class ClusterLayout:
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """Where one node runs. `ports`, by listener name, replaces the layout's: on a laptop every node needs its own."""
+    """The place of one node.
+
+    `ports`, by listener name, replaces the layout's ports: on a laptop every node needs its own.
+    """
 
     bind_host: str
     advertised_host: str
@@ -283,7 +286,7 @@ def _identity(cluster: BrokerCluster) -> uuid.UUID:
 
 
 def node_overrides(layout: ClusterLayout, node_id: int | str, role: Role, place: NodePlace) -> dict[str, str]:
-    """Return a node's own properties; `node_id` and the hosts may hold `$(NAME)` for Kubernetes to expand."""
+    """Return a node's own properties; `node_id` and the hosts may contain `$(NAME)` for Kubernetes to expand."""
     ports = {port.name: port.port for port in layout.role_listeners(role)} | dict(place.ports or {})
     names = [port.name for port in layout.role_listeners(role)]
     overrides = {
@@ -355,7 +358,7 @@ def cluster_listeners(cluster: BrokerCluster, listeners: Sequence[BrokerListener
 def dynamic_config(cluster: BrokerCluster) -> dict[str, str]:
     """Return the part of spec.config that changes while brokers run, and the tags of all brokers.
 
-    See `broker_config`. For an external cluster it is all of spec.config.
+    For an external cluster, return all of spec.config.
     """
     if cluster.spec.is_external:
         return dict(cluster.spec.config or {})

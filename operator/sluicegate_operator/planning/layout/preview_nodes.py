@@ -29,7 +29,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 class NodeKind(StrEnum):
-    """What nodes are: pods, or processes on one machine, which are restarted for changed listeners too."""
+    """The kind of nodes: pods, or processes on one machine. Only processes are restarted for changed listeners."""
 
     POD = "pod"
     PROCESS = "process"

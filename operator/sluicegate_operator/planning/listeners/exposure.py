@@ -160,7 +160,7 @@ def bootstrap_waits(listener: BrokerListener, service: ServiceSeen | None) -> st
 
 @dataclass(frozen=True, slots=True)
 class Hiding:
-    """Whether brokers see another address than the client's: None if that cannot be known."""
+    """Whether brokers see an address other than the client's, for example a proxy's; None if that cannot be known."""
 
     hidden: bool | None
     reason: str

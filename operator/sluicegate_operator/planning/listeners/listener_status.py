@@ -81,7 +81,7 @@ def listener_status(
     told = seen.told if layout is not None else {}
     served = progress.settled and told and not services.name_taken and not services.refusal
     hidden = services.hiding
-    if services.left_over and progress.findings[0].holds:
+    if services.left_over and progress.findings[0].is_true:
         progress = _left_over(services)
     findings = (*progress.findings, Finding(HIDDEN, hidden.hidden, hidden.reason, hidden.message))
     return BrokerListenerStatus(

@@ -43,7 +43,10 @@ def listener_ports(value: str | None) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class OpenListener:
-    """An open listener. `advertised`: its address for clients; `trusted`: see BrokerListener.spec.proxyProtocol."""
+    """An open listener.
+
+    `advertised`: its address for clients; `trusted`: the addresses of proxies whose PROXY header is believed.
+    """
 
     port: int
     advertised: Address

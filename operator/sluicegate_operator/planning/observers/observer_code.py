@@ -36,11 +36,11 @@ class ObserverModule:
 
 @dataclass(frozen=True, slots=True)
 class ModulesFound:
-    """By ObserverPlugin: the module that it names, or why there is none."""
+    """The module that each ObserverPlugin names, or why there is none, by ObserverPlugin."""
 
     modules: Mapping[str, ObserverModule] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
-    hold: bool = False
+    keeps: bool = False
     """Whether a ConfigMap cannot be read: brokers keep the modules that they have."""
     postponed: frozenset[str] = frozenset()
     """ObserverPlugins whose ConfigMap cannot be read for now. Their status stays as it is."""
@@ -75,4 +75,4 @@ def find_modules(
         else:
             digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
             modules[name] = ObserverModule(f"{module}_{digest}", f"{module}_{digest}.{class_name}", text)
-    return ModulesFound(modules, missing, hold=bool(refused))
+    return ModulesFound(modules, missing, keeps=bool(refused))

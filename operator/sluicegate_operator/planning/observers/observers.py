@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.observer_plugin import ObserverPlugin
-from sluicegate_operator.planning.layout.limits import SetBrokerConfigs
+from sluicegate_operator.planning.limits.limits import SetBrokerConfigs
 from sluicegate_operator.planning.observers.observer_code import ModulesFound, ObserverModule
 from sluicegate_operator.planning.status.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.status.seniority import seniority
@@ -244,26 +244,26 @@ def _configs(plugin: ObserverPlugin, module: ObserverModule | None) -> dict[str,
 
 
 def diff_observers(
-    desired: Mapping[str, str], observed: Mapping[int, ObservedObservers], *, hold: bool = False
+    desired: Mapping[str, str], observed: Mapping[int, ObservedObservers], *, keeps: bool = False
 ) -> list[SetBrokerConfigs]:
     """Return the requests that bring every observed broker to `desired`; empty if all have it.
 
-    `hold`: an ObserverPlugin cannot be read, so no key that may belong to it is removed.
+    `keeps`: an ObserverPlugin cannot be read, so no key that may belong to it is removed.
     """
     views = list(observed.values())
-    if hold:
-        desired = {**desired, **_held(desired, views)}
+    if keeps:
+        desired = {**desired, **_kept(desired, views)}
     stale = {
         key: value
         for key, value in desired.items()
         if not all(same_observer_value(key, view.default.get(key), value) for view in views)
     }
-    surplus = {key for view in views for key in view.default if key not in desired and not hold}
+    surplus = {key for view in views for key in view.default if key not in desired and not keeps}
     actions = []
     if stale or surplus:
         actions.append(SetBrokerConfigs(None, dict(sorted(stale.items())), tuple(sorted(surplus))))
     for broker_id, view in sorted(observed.items()):
-        if view.own and not hold:
+        if view.own and not keeps:
             actions.append(SetBrokerConfigs(broker_id, {}, tuple(sorted(view.own))))
     return actions
 
@@ -280,7 +280,7 @@ def same_observer_value(key: str, one: str | None, other: str | None) -> bool:
     return set(one.split(",")) == set(other.split(","))
 
 
-def _held(desired: Mapping[str, str], views: Sequence[ObservedObservers]) -> dict[str, str]:
+def _kept(desired: Mapping[str, str], views: Sequence[ObservedObservers]) -> dict[str, str]:
     listed = [desired.get(NAMES, ""), *(view.default.get(NAMES, "") for view in views)]
     names = sorted({name for text in listed for name in text.split(",") if name})
     return {NAMES: ",".join(names)} if names else {}

@@ -197,6 +197,6 @@ def _missing(status: AuditPipelineStatus) -> str:
 
 
 def _completeness(status: AuditPipelineStatus) -> Finding:
-    holds = {"True": True, "False": False}.get(status.complete)
-    reason = {True: "NothingMissing", False: "Incomplete", None: "NotKnown"}[holds]
-    return Finding(COMPLETE, holds, reason, _missing(status))
+    is_true = {"True": True, "False": False}.get(status.complete)
+    reason = {True: "NothingMissing", False: "Incomplete", None: "NotKnown"}[is_true]
+    return Finding(COMPLETE, is_true, reason, _missing(status))

@@ -14,6 +14,7 @@ from typing import Any
 from sluicegate_operator.api.models.audit_pipeline import AuditPipeline, AuditPlace
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.planning.layout.audit_places import Lander, Results, why_results_in_landing, why_results_taken
+from sluicegate_operator.planning.layout.cluster_layout import cluster_id
 from sluicegate_operator.planning.pipelines.pipeline_runs import PipelineRun
 from sluicegate_operator.planning.pipelines.schedule import CronSchedule, ScheduleError, parse_schedule
 from sluicegate_operator.planning.status.missing_cluster import cluster_missing_words
@@ -24,6 +25,9 @@ from sluicegate_operator.resources.audit.audit_spark import KEPT, scheduled_spar
 from sluicegate_operator.resources.owner import controller_of, is_controlled_by
 
 Json = dict[str, Any]
+
+CLUSTER_NAMES_MAX = 50
+"""Maximum number of clusters whose names a run gets."""
 
 
 class PipelineOutcome(StrEnum):
@@ -55,7 +59,12 @@ def plan_pipeline(
     clusters: Iterable[BrokerCluster] = (),
     landers: Iterable[Lander] = (),
 ) -> PipelinePlan:
-    """`others`, `clusters` and `landers` are all that the operator knows: see audit_places for who may write where."""
+    """Plan the objects of an AuditPipeline.
+
+    `others`, `clusters` and `landers` are all that the operator knows.
+
+    They decide which object may write to a place.
+    """
     spec, name = pipeline.spec, pipeline.spec.cluster_ref.name
     if cluster is None or cluster.spec.is_external:
         return PipelinePlan(PipelineOutcome.CLUSTER_MISSING, cluster_missing_words(pipeline, bundled=True))
@@ -78,8 +87,23 @@ def plan_pipeline(
     if message := why_results_taken(pipeline, others):
         return PipelinePlan(PipelineOutcome.RESULTS_TAKEN, message)
     secret = spec.secret_name or (landing.secret_name if landing is not None else None)
-    places = AuditPlaces(name, source, spec.results, secret)
+    places = AuditPlaces(name, source, spec.results, secret, _cluster_names(cluster, clusters, source))
     return PipelinePlan(PipelineOutcome.ACCEPTED, places=places, schedule=schedule)
+
+
+def _cluster_names(
+    cluster: BrokerCluster, clusters: Iterable[BrokerCluster], source: AuditPlace
+) -> list[tuple[str, str]]:
+    """Return the IDs and names of the cluster, and of others whose audit logs land in the same object store."""
+    beside = {f"{each.namespace}/{each.name}": each for each in clusters if _lands_in(each, source.uri)}
+    beside.pop(f"{cluster.namespace}/{cluster.name}", None)
+    named = [(cluster_id(each), name) for name, each in sorted(beside.items())]
+    return [(cluster_id(cluster), f"{cluster.namespace}/{cluster.name}"), *named][:CLUSTER_NAMES_MAX]
+
+
+def _lands_in(cluster: BrokerCluster, uri: str | None) -> bool:
+    landing = cluster.spec.landing
+    return uri is not None and landing is not None and landing.uri == uri and not cluster.spec.is_external
 
 
 def pipeline_children(pipeline: AuditPipeline, places: AuditPlaces) -> list[Json]:

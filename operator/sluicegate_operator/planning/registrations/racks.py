@@ -26,7 +26,10 @@ class RackPod:
 
 @dataclass(frozen=True, slots=True)
 class NodeLabels:
-    """`labels` is None where they could not be read; `unseen` says why. `may_pass`: the next try may be accepted."""
+    """The labels of a Kubernetes node, read or not.
+
+    `labels` is None where they could not be read; `unseen` says why. `may_pass`: the next try may be accepted.
+    """
 
     labels: Mapping[str, str] | None
     unseen: str = ""

@@ -80,7 +80,7 @@ class RollView:
 
     - `nodes`: every node that should exist, also those without a pod.
     - `overview`, `partitions`: None if they could not be read; `unseen` then has the cause.
-    - `fences`: see fencing.
+    - `fences`: brokers known to be gone, which the controller should fence at once.
     - `template_observed`: the StatefulSet's controller has observed the wanted template. Otherwise a restarted pod
       would be the old one again.
     - `silence_max_s`: see cluster_layout.silence_max_s.
@@ -102,16 +102,16 @@ class RollView:
 
 @dataclass(frozen=True, slots=True)
 class NoRoll:
-    """Why a reconcile planned no roll. `holds`: a roll that is under way continues when the cause is gone."""
+    """Why a reconcile planned no roll. `pauses`: a started roll is paused, and continues when the cause is gone."""
 
     reason: str
     message: str
-    holds: bool = False
+    pauses: bool = False
 
 
 NO_NODES = NoRoll("NoNodes", "the cluster has no StatefulSets, so no node can be restarted")
 LISTENER_UNREADABLE = NoRoll(
-    "Unreadable", "no node is restarted until all BrokerListeners of the cluster can be read", holds=True
+    "Unreadable", "no node is restarted until all BrokerListeners of the cluster can be read", pauses=True
 )
 
 
@@ -226,23 +226,23 @@ def plan_roll(view: RollView) -> RollStep:
         awaited = _not_back(view) if view.under_way else None
         return WaitForNodes(awaited.reason, awaited.message) if awaited else Done()
     step = _next(view, pending)
-    if isinstance(step, _Hold):
+    if isinstance(step, _Wait):
         return WaitForNodes(step.reason, step.message, _names(pending))
     chosen = {restart.name for restart in step}
     return Restart(tuple(step), _names(node for node in pending if node.name not in chosen))
 
 
 @dataclass(frozen=True, slots=True)
-class _Hold:
+class _Wait:
     reason: WaitReason
     message: str
 
 
-def _not_back(view: RollView) -> _Hold | None:
+def _not_back(view: RollView) -> _Wait | None:
     if troubled := _troubled(view):
         return _trouble(min(troubled, key=lambda node: not node.failing))
     if view.overview is None:
-        return _Hold(
+        return _Wait(
             WaitReason.NODE_NOT_READY, "no controller is active yet, so it is unknown whether all brokers are Online"
         )
     expected = [node.node_id for node in view.nodes if node.role is Role.BROKER]
@@ -250,18 +250,18 @@ def _not_back(view: RollView) -> _Hold | None:
     return _not_online(view.overview, expected) or next(map(_out_of_sync, behind), None)
 
 
-def _next(view: RollView, pending: Sequence[NodeView]) -> list[PlannedRestart] | _Hold:
+def _next(view: RollView, pending: Sequence[NodeView]) -> list[PlannedRestart] | _Wait:
     if view.paused:
-        return _Hold(WaitReason.PAUSED, f"rollout.paused is true, so these nodes are not restarted: {_paused(pending)}")
+        return _Wait(WaitReason.PAUSED, f"rollout.paused is true, so these nodes are not restarted: {_paused(pending)}")
     if not view.template_observed:
-        return _Hold(WaitReason.TEMPLATE_NOT_OBSERVED, "Kubernetes has not observed the new pod template yet")
+        return _Wait(WaitReason.TEMPLATE_NOT_OBSERVED, "Kubernetes has not observed the new pod template yet")
     if down := [node for node in pending if _is_down(node, view.overview)]:
         return [_restart(node) for node in down]
     candidates = _candidates(view, pending)
-    if isinstance(candidates, _Hold):
+    if isinstance(candidates, _Wait):
         return candidates
     if view.overview is None:
-        return _Hold(
+        return _Wait(
             WaitReason.CONTROLLER_UNKNOWN,
             view.unseen or "no controller is active, so it is unknown which brokers are Online",
         )
@@ -288,7 +288,7 @@ def _is_down(node: NodeView, overview: ClusterOverview | None) -> bool:
     return overview is not None and node.node_id not in overview.online
 
 
-def _candidates(view: RollView, pending: Sequence[NodeView]) -> Sequence[NodeView] | _Hold:
+def _candidates(view: RollView, pending: Sequence[NodeView]) -> Sequence[NodeView] | _Wait:
     """Return the nodes that may restart.
 
     While a node is in trouble, no other node is taken down. If its restart may help, it is the only candidate.
@@ -306,12 +306,12 @@ def _troubled(view: RollView) -> list[NodeView]:
     return [node for node in view.nodes if node.deleting or node.failing or not (node.present and node.ready)]
 
 
-def _trouble(node: NodeView) -> _Hold:
+def _trouble(node: NodeView) -> _Wait:
     if node.failing:
-        return _Hold(WaitReason.NODE_FAILING, f"{node.name} does not start: {node.failing}; fix this node first")
+        return _Wait(WaitReason.NODE_FAILING, f"{node.name} does not start: {node.failing}; fix this node first")
     if node.deleting or not node.present:
-        return _Hold(WaitReason.NODE_RESTARTING, f"{node.name} is being restarted")
-    return _Hold(WaitReason.NODE_NOT_READY, f"{node.name} is not ready")
+        return _Wait(WaitReason.NODE_RESTARTING, f"{node.name} is being restarted")
+    return _Wait(WaitReason.NODE_NOT_READY, f"{node.name} is not ready")
 
 
 def _without_controller(view: RollView, active_id: int) -> tuple[str, ...]:
@@ -326,8 +326,8 @@ def _without_controller(view: RollView, active_id: int) -> tuple[str, ...]:
     )
 
 
-def _silent(view: RollView, overview: ClusterOverview, going: frozenset[int] = frozenset()) -> _Hold | None:
-    """Return a hold for a broker that must stay up and may be frozen.
+def _silent(view: RollView, overview: ClusterOverview, going: frozenset[int] = frozenset()) -> _Wait | None:
+    """Return why the roll waits for a broker that must stay up and may be frozen.
 
     Brokers known to be offline are reported elsewhere.
     """
@@ -337,26 +337,26 @@ def _silent(view: RollView, overview: ClusterOverview, going: frozenset[int] = f
         if broker.id in stay & overview.online and age_s is not None and age_s > view.silence_max_s:
             # Without the age, which would change the message every second.
             sentence = f"broker {broker.id} has been silent for more than {view.silence_max_s:g} s and may be frozen"
-            return _Hold(WaitReason.BROKER_SILENT, sentence)
+            return _Wait(WaitReason.BROKER_SILENT, sentence)
     return None
 
 
-def _brokers(view: RollView, overview: ClusterOverview, pending: Sequence[NodeView]) -> list[PlannedRestart] | _Hold:
+def _brokers(view: RollView, overview: ClusterOverview, pending: Sequence[NodeView]) -> list[PlannedRestart] | _Wait:
     expected = [node.node_id for node in view.nodes if node.role is Role.BROKER]
     away = [broker_id for broker_id in expected if broker_id not in overview.online]
     if len(away) == 1 and (own := [node for node in pending if node.node_id in away]):
         return [_restart(own[0])]
-    if hold := _not_online(overview, expected):
-        return hold
+    if wait := _not_online(overview, expected):
+        return wait
     if view.partitions is None:
-        return _Hold(WaitReason.PARTITIONS_UNKNOWN, view.unseen or "no broker reports which replicas are in sync")
+        return _Wait(WaitReason.PARTITIONS_UNKNOWN, view.unseen or "no broker reports which replicas are in sync")
     safety = _Safety(view.partitions, frozenset(expected), overview)
     racks = {broker.id: broker.rack for broker in overview.brokers}
-    first: _Hold | None = None
+    first: _Wait | None = None
     not_whole: dict[BrokerGroup, str] = {}
     for group in broker_groups(view.strategy, [node.node_id for node in pending], racks):
         verdict = _silent(view, overview, group.brokers) or safety.without(group)
-        if not isinstance(verdict, _Hold):
+        if not isinstance(verdict, _Wait):
             why_alone = (why for rack, why in not_whole.items() if group.brokers < rack.brokers)
             notes = (*_notes(verdict, group), *why_alone)
             chosen = (node for node in pending if node.node_id in group.brokers)
@@ -369,17 +369,17 @@ def _brokers(view: RollView, overview: ClusterOverview, pending: Sequence[NodeVi
     return first
 
 
-def _not_online(overview: ClusterOverview, expected: Sequence[int]) -> _Hold | None:
+def _not_online(overview: ClusterOverview, expected: Sequence[int]) -> _Wait | None:
     for broker_id in expected:
         if broker_id not in overview.online:
             broker = overview.broker(broker_id)
             state = broker.state.value if broker else "not registered"
-            return _Hold(WaitReason.BROKER_NOT_ONLINE, f"broker {broker_id} is {state} and must be Online first")
+            return _Wait(WaitReason.BROKER_NOT_ONLINE, f"broker {broker_id} is {state} and must be Online first")
     return None
 
 
-def _out_of_sync(broker: BrokerOverview) -> _Hold:
-    return _Hold(WaitReason.OUT_OF_SYNC, f"broker {broker.id} is still missing in {broker.out_of_sync} in-sync sets")
+def _out_of_sync(broker: BrokerOverview) -> _Wait:
+    return _Wait(WaitReason.OUT_OF_SYNC, f"broker {broker.id} is still missing in {broker.out_of_sync} in-sync sets")
 
 
 def _notes(giving_way: Sequence[PartitionState], group: BrokerGroup) -> tuple[str, ...]:
@@ -397,7 +397,7 @@ class _Safety:
     expected: frozenset[int]
     overview: ClusterOverview
 
-    def without(self, group: BrokerGroup) -> "list[PartitionState] | _Hold":
+    def without(self, group: BrokerGroup) -> "list[PartitionState] | _Wait":
         """Return the partitions that are overridden while the brokers are away, or why the brokers must stay.
 
         A partition is overridden for one broker only: its other replicas may serve its readers meanwhile.
@@ -416,15 +416,15 @@ class _Safety:
             if len(partition.replicas) - 1 < partition.min_isr and len(lost) == 1:
                 giving_way.append(partition)
                 continue
-            return _Hold(
+            return _Wait(
                 WaitReason.BELOW_MIN_ISR,
                 f"{partition} would have {len(left)} in-sync replicas without {group} and needs"
                 f" {partition.min_isr} (min.insync.replicas)",
             )
         return giving_way
 
-    def _behind(self, going: frozenset[int]) -> _Hold | None:
-        """Return a hold for a broker that must stay up and is not back in sync.
+    def _behind(self, going: frozenset[int]) -> _Wait | None:
+        """Return why the roll waits for a broker that must stay up and is not back in sync.
 
         A roll does not wait for a broker that is not expected (scaled away, or permanently dead). The controller's own
         count is checked as well, because a broker's Metadata may be older.
@@ -433,7 +433,7 @@ class _Safety:
         for partition in self.partitions:
             if behind := (stay & set(partition.replicas)) - set(partition.isr):
                 sentence = f"broker {min(behind)} is still missing in the in-sync set of {partition}"
-                return _Hold(WaitReason.OUT_OF_SYNC, sentence)
+                return _Wait(WaitReason.OUT_OF_SYNC, sentence)
         for broker in self.overview.brokers:
             if broker.out_of_sync and broker.id in stay:
                 return _out_of_sync(broker)

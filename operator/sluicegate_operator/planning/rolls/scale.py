@@ -2,8 +2,8 @@
 
 Problem: a broker that is removed with replicas on it takes data away.
 
-Idea: `plan_scale` is pure and keeps no state. A broker may be removed only when it holds no replica, so the StatefulSet
-always includes the highest broker that holds one. With `drain`, the plan moves replicas to the brokers that stay, at
+Idea: `plan_scale` is pure and keeps no state. A broker may be removed only when it has no replica, so the StatefulSet
+always includes the highest broker that has one. With `drain`, the plan moves replicas to the brokers that stay, at
 most `REASSIGNMENTS_MAX` at a time. If a replica lands on a broker that is being removed, the broker restarts with its
 volume, and the drain continues.
 
@@ -176,7 +176,7 @@ def _without_holders(view: ScaleView, gone: tuple[int, ...]) -> ScaleStep:
 
 
 def _holders(view: ScaleView, overview: ClusterOverview) -> list[int]:
-    """Return the brokers to remove that hold replicas.
+    """Return the brokers to remove that still have replicas.
 
     The controller's count and the partitions of a broker's Metadata may be from different moments: either is enough to
     stay.
@@ -187,7 +187,7 @@ def _holders(view: ScaleView, overview: ClusterOverview) -> list[int]:
 
 
 def _leftovers(overview: ClusterOverview, pods: Collection[int], replicas: int) -> tuple[int, ...]:
-    """Return the brokers to unregister: above every broker that holds a replica, see `plan_scale`."""
+    """Return the brokers to unregister: those above every broker that has a replica."""
     return tuple(
         broker.id
         for broker in overview.brokers

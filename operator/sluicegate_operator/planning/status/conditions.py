@@ -15,7 +15,7 @@ READY, RECONCILING, STALLED = "Ready", "Reconciling", "Stalled"
 NAME_TAKEN = "NameTaken"
 """Reason: an object that the owner does not control has the name of a child."""
 CLAIMS_TAKEN = "ClaimsTaken"
-"""Reason: the volume claims of the nodes hold another cluster's data."""
+"""Reason: the volume claims of the nodes contain another cluster's data."""
 REFUSED = "Refused"
 """Reason: the API server refuses a change, and a user must act."""
 NOT_APPLIED = "NotApplied"
@@ -25,10 +25,10 @@ MESSAGE_MAX = 32768
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A condition without its times; None for `holds` is Unknown."""
+    """A condition without its times; None for `is_true` is Unknown."""
 
     type: str
-    holds: bool | None
+    is_true: bool | None
     reason: str
     message: str = ""
 
@@ -80,7 +80,7 @@ def observed_generation(resource: Resource, old: Status, progress: Progress) -> 
 
 
 def _condition(finding: Finding, old: Condition | None, resource: Resource, now: datetime) -> Condition:
-    status = "Unknown" if finding.holds is None else str(finding.holds)
+    status = "Unknown" if finding.is_true is None else str(finding.is_true)
     return Condition.model_validate(
         {
             "type": finding.type,

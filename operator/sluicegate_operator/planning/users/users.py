@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.kafka_user import AclEntry, KafkaUser
-from sluicegate_operator.planning.layout.limits import Entity
+from sluicegate_operator.planning.limits.limits import Entity
 from sluicegate_operator.planning.status.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.status.seniority import seniority
 from sluicegate_operator.planning.users.acl_rules import (
@@ -53,7 +53,7 @@ class ObservedUser:
 
 @dataclass(frozen=True, slots=True)
 class SetForUser:
-    """What the operator has set for a KafkaUser: ACLs, keys of quotas, and the version of the password's Secret."""
+    """The settings made for a KafkaUser: ACLs, keys of quotas, and the version of the password's Secret."""
 
     rules: frozenset[AclRule] = frozenset()
     quotas: tuple[str, ...] = ()

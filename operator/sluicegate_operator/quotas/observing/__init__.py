@@ -1,1 +1,1 @@
-"""What limits hold back on brokers, read and shown in the statuses of quotas."""
+"""Read which connections limits throttle on brokers, and show them in the statuses of quotas."""

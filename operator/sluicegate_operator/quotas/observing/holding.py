@@ -5,14 +5,15 @@ each reading, all of its watchers would be notified each time.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from math import floor, log10
 from typing import Any
 
 from sluicegate_operator.api.models.connection_quota import Holding
-from sluicegate_operator.planning.layout.connection_groups import group_name
+from sluicegate_operator.planning.limits.connection_groups import group_name
 from sluicegate_operator.quotas.model import TargetKey, TargetKind
+from sluicegate_operator.quotas.observing.adapted import ReportedRate
 from sluicegate_operator.quotas.plan import QuotaPlan
 
 SHARE_MIN = 0.01
@@ -48,8 +49,10 @@ class Reading:
     """The answer of one broker at a time of the event loop's clock. If not `complete`, some limits were left out."""
 
     at_s: float
-    held: Mapping[Key, ThrottledConnections]
+    throttled: Mapping[Key, ThrottledConnections]
     complete: bool = True
+    adaptive: Mapping[Key, ReportedRate] = field(default_factory=dict)
+    """Rates that adapt, of the broker and of its listeners."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +82,20 @@ def quotas_of(namespace: str, key: Key, plan: QuotaPlan) -> Collection[str]:
 def reading(document: Mapping[str, Any], at_s: float) -> Reading:
     """Parse an answer. Raises ValueError for any other document."""
     try:
-        held = {
+        throttled = {
             ("broker", ""): _of_acceptors(document["broker"]),
             ("default_ip", ""): ThrottledConnections(sum(map(int, document["default_ip"]["held"].values()))),
             **{("listeners", name): _of_acceptors(one) for name, one in document["listeners"].items()},
         }
         for kind in ("ips", "groups"):
-            held |= {
+            throttled |= {
                 (kind, name): ThrottledConnections(sum(map(int, one["held"].values())))
                 for name, one in document[kind].items()
             }
-        return Reading(at_s, held, complete=not document["left_out"])
+        limits = {("broker", ""): document["broker"]}
+        limits |= {("listeners", name): one for name, one in document["listeners"].items()}
+        rates = {key: ReportedRate.of(one) for key, one in limits.items() if one.get("adaptive") is not None}
+        return Reading(at_s, throttled, complete=not document["left_out"], adaptive=rates)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"the broker's response has no limits: {error!r}") from error
 
@@ -126,7 +132,7 @@ def holding(
     return old if found == old else found
 
 
-def holds(key: Key, looks: Sequence[BrokerReadings]) -> bool:
+def throttles(key: Key, looks: Sequence[BrokerReadings]) -> bool:
     """Return whether the limit throttled a connection in these readings."""
     answered = [look for look in looks if look.after is not None]
     return any(_share(key, look) >= SHARE_MIN or (_blocks_nobody(key) and _per_second(key, look)) for look in answered)
@@ -135,7 +141,7 @@ def holds(key: Key, looks: Sequence[BrokerReadings]) -> bool:
 def is_known(key: Key, looks: Sequence[BrokerReadings]) -> bool:
     """Return whether the answers have the figures of the limit. A rate needs two answers of one broker."""
     for look in looks:
-        if look.after is None or (key not in look.after.held and not look.after.complete):
+        if look.after is None or (key not in look.after.throttled and not look.after.complete):
             continue
         if not _blocks_nobody(key) or look.before is not None:
             return True
@@ -148,7 +154,7 @@ def _blocks_nobody(key: Key) -> bool:
 
 
 def _share(key: Key, look: BrokerReadings) -> float:
-    found = look.after.held.get(key) if look.after is not None else None
+    found = look.after.throttled.get(key) if look.after is not None else None
     return 0.0 if found is None or found.blocked_share is None else found.blocked_share
 
 
@@ -156,7 +162,7 @@ def _per_second(key: Key, look: BrokerReadings) -> float:
     if look.after is None or look.before is None or look.after.at_s <= look.before.at_s:
         return 0.0
     nothing = ThrottledConnections(0)
-    after, before = look.after.held.get(key, nothing).total, look.before.held.get(key, nothing).total
+    after, before = look.after.throttled.get(key, nothing).total, look.before.throttled.get(key, nothing).total
     # The counters of a restarted broker begin at zero.
     since = after - before if after >= before else after
     return since / (look.after.at_s - look.before.at_s)

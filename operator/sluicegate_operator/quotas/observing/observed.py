@@ -18,20 +18,22 @@ from sluicegate_operator.engine.context.context import QuotaContext, now
 from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.fleet.kafka.http_get import http_get
-from sluicegate_operator.planning.layout.connection_groups import group_name
+from sluicegate_operator.planning.limits.connection_groups import group_name
+from sluicegate_operator.quotas.model import QuotaName
+from sluicegate_operator.quotas.observing.adapted import adapted
 from sluicegate_operator.quotas.observing.holding import (
     BrokerReadings,
     Key,
     Reading,
     holding,
-    holds,
     key_of,
     quotas_of,
     reading,
+    throttles,
 )
 from sluicegate_operator.quotas.observing.observed_counts import Counts, observed, would_hold
 from sluicegate_operator.quotas.state.state import GovernedQuotas
-from sluicegate_operator.quotas.status import is_held_to
+from sluicegate_operator.quotas.status import is_throttled_by
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +43,7 @@ HOLDING_PACE_S = 10.0
 ASK_TIMEOUT_S = 3.0
 PAGES_MAX = 100
 CHANGES_MAX = 100
-LIMITS_HELD = "/connection-limits?held=true"
+LIMITS_WITH_THROTTLED = "/connection-limits?held=true"
 
 HttpPlaces = Mapping[int, tuple[str, int]]
 """Host and HTTP port of each broker of a cluster, by id."""
@@ -56,12 +58,12 @@ class _Looks:
 
     next_s: float = 0.0
     readings: dict[int, Reading] = field(default_factory=dict)
-    quiet_since_s: dict[str, float] = field(default_factory=dict)
+    quiet_since_s: dict[QuotaName, float] = field(default_factory=dict)
 
-    def quiet_s(self, name: str, *, holds: bool) -> float:
-        """Return the seconds since the quota last throttled a connection; 0 if `holds` is True."""
+    def quiet_s(self, name: QuotaName, *, throttles: bool) -> float:
+        """Return the seconds since the quota last throttled a connection; 0 if `throttles` is True."""
         now_s = asyncio.get_running_loop().time()
-        if holds:
+        if throttles:
             self.quiet_since_s[name] = now_s
         return now_s - self.quiet_since_s.setdefault(name, now_s)
 
@@ -101,7 +103,7 @@ class ObservedReconciler:
         looks.next_s = now_s + pace_s
         return pace_s
 
-    async def _would_hold(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[str]:
+    async def _would_hold(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[QuotaName]:
         """Update quotas with mode Observe. Returns the names of those whose counts have changed."""
         names = governed.observing
         if not (names and places):
@@ -119,7 +121,7 @@ class ObservedReconciler:
                 changed.append(name)
         return changed
 
-    async def _holding(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[str]:
+    async def _holding(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[QuotaName]:
         """Update enforced quotas. Returns the names of those whose figure has changed."""
         looks = self._looks[key]
         if not governed.enforces and not _shows_holding(governed):
@@ -140,7 +142,7 @@ class ObservedReconciler:
             before = governed.quotas[name].holding
             found = None
             if of is not None:
-                found = holding(of, seen, before, looks.quiet_s(name, holds=holds(of, seen)), now())
+                found = holding(of, seen, before, looks.quiet_s(name, throttles=throttles(of, seen)), now())
             if found != before:
                 if len(changed) >= CHANGES_MAX:
                     continue
@@ -148,12 +150,12 @@ class ObservedReconciler:
                 changed.append(name)
             if found is None:
                 looks.quiet_since_s.pop(name, None)
-        return changed
+        return [*changed, *_adapted(key[0], governed, dict(zip(places, answers, strict=True)))]
 
     async def _reading(self, key: ClusterKey, broker_id: int, place: tuple[str, int]) -> Reading | None:
         """Read one broker; None if it gives no such answer, as a broker of an earlier release."""
         try:
-            return reading(await _json(place, LIMITS_HELD), asyncio.get_running_loop().time())
+            return reading(await _json(place, LIMITS_WITH_THROTTLED), asyncio.get_running_loop().time())
         except (OSError, ValueError) as error:
             why = str(error) or "no answer in time"
             if self._context.is_news(why, "holding", key, broker_id):
@@ -176,6 +178,21 @@ class ObservedReconciler:
         return None
 
 
+def _adapted(namespace: str, governed: GovernedQuotas, answers: Mapping[int, Reading | None]) -> Iterator[QuotaName]:
+    """Update quotas whose rate adapts, and yield the names of those whose rates have changed."""
+    silent = [broker_id for broker_id, answer in answers.items() if answer is None]
+    for name, known in governed.quotas.items():
+        ruling = governed.plan.of.get(name)
+        if (known.quota.spec.adaptive is None and known.adaptive is None) or ruling is None:
+            continue
+        of = key_of(namespace, ruling.verdicts[name].target, name)
+        reported = {b: answer.adaptive[of] for b, answer in answers.items() if answer and of in answer.adaptive}
+        found = adapted(reported, silent, known.adaptive, now())
+        if found != known.adaptive:
+            known.adaptive = found
+            yield name
+
+
 def _shows_holding(governed: GovernedQuotas) -> bool:
     """Return whether the status of any quota has a figure, or will get one."""
     return any(known.holding is not None for known in governed.quotas.values())
@@ -189,22 +206,32 @@ async def _json(place: tuple[str, int], path: str) -> Any:
     return json.loads(answer.body)
 
 
-def _concerned(namespace: str, governed: GovernedQuotas, looks: Sequence[BrokerReadings]) -> dict[str, Key | None]:
-    """Return quotas with a figure in a broker's answer or in their status, each with the brokers' key of its target.
+def _concerned(
+    namespace: str, governed: GovernedQuotas, looks: Sequence[BrokerReadings]
+) -> dict[QuotaName, Key | None]:
+    """Return quotas with a figure in a broker's answer or in their status, with the brokers' keys of their targets.
 
     The key is None if the quota throttles no connections any more.
     """
-    found: dict[str, Key | None] = {name: None for name, known in governed.quotas.items() if known.holding is not None}
+    found: dict[QuotaName, Key | None] = {
+        name: None for name, known in governed.quotas.items() if known.holding is not None
+    }
     found |= dict.fromkeys(_with_figures(namespace, governed, looks))
     for name in found:
         ruling = governed.plan.of.get(name)
-        if ruling is not None and is_held_to(governed.quotas[name].quota, ruling.verdicts[name]):
+        if ruling is not None and is_throttled_by(governed.quotas[name].quota, ruling.verdicts[name]):
             found[name] = key_of(namespace, ruling.verdicts[name].target, name)
     return found
 
 
 def _with_figures(namespace: str, governed: GovernedQuotas, looks: Sequence[BrokerReadings]) -> Iterator[str]:
-    keys = {key for look in looks if look.after is not None for key, held in look.after.held.items() if held.total}
+    keys = {
+        key
+        for look in looks
+        if look.after is not None
+        for key, throttled in look.after.throttled.items()
+        if throttled.total
+    }
     for key in sorted(keys):
         for name in quotas_of(namespace, key, governed.plan):
             if name in governed.quotas:

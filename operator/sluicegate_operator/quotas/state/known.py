@@ -1,10 +1,12 @@
-"""What the quota path knows of a cluster's quotas and of its brokers between passes. No I/O."""
+"""The state of a cluster's quotas and of its brokers between two passes of the quota path. No I/O."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota, Holding, ObservedCounts
+from sluicegate_operator.api.models.parts.adaptive_rate import AdaptedRates
 from sluicegate_operator.planning.listeners.exposure import NOT_HIDDEN, Hiding
+from sluicegate_operator.quotas.model import QuotaName
 from sluicegate_operator.quotas.plan import Claim, Ruling
 from sluicegate_operator.quotas.state.ledger import LimitLedger
 from sluicegate_operator.quotas.state.newest_first import NewestFirst
@@ -48,7 +50,7 @@ class PassTimes:
     """Times that passes keep to, in seconds of the event loop's clock."""
 
     resync_at_s: float = 0.0
-    """When brokers are asked for everything again."""
+    """Time at which brokers are asked for all limits again."""
     starts_until_s: float = 0.0
     """Until then, brokers that are not ready count as starting; 0 once all were ready."""
 
@@ -59,10 +61,10 @@ class DueStatuses:
 
     waiting: NewestFirst = field(default_factory=NewestFirst)
     """Quotas whose status is to be written."""
-    refused: dict[str, float] = field(default_factory=dict)
+    refused: dict[QuotaName, float] = field(default_factory=dict)
     """Quotas whose status is refused for good, each with the time of the next try."""
-    states: dict[str, str] = field(default_factory=dict)
-    """The reason of each quota's condition Enforced, by name; Paused if a pause removed that condition.
+    states: dict[QuotaName, str] = field(default_factory=dict)
+    """The reason of each quota's condition Enforced; Paused if a pause removed that condition.
 
     It is always the same object, which metrics count at any time.
     """
@@ -90,6 +92,8 @@ class KnownQuota:
     """Counts of brokers for a quota with mode Observe."""
     holding: Holding | None = None
     """The connections that the limit throttles now, as the status has them or will have them."""
+    adaptive: AdaptedRates | None = None
+    """The adaptive rates of the brokers, as the status has them or will have them."""
     host_network_pods: int = 0
     """Number of selected pods that have the address of their node."""
     assessment: Assessment | None = None
@@ -112,7 +116,17 @@ class KnownQuota:
         changes.
         """
         claim, pods = (None, 0) if before is None else (before.claim, before.host_network_pods)
-        return cls(quota, _claim(quota, claim), quota.status.observed, quota.status.holding, pods)
+        status = quota.status
+        return cls(quota, _claim(quota, claim), status.observed, status.holding, status.adaptive, pods)
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether its status has figures that no other quota shares."""
+        return any(figure is not None for figure in (self.observed, self.holding, self.adaptive))
+
+    def is_of(self, quota: ConnectionQuota) -> bool:
+        """Return whether this is the same object as `quota`, and not an earlier one of the name."""
+        return self.quota.metadata.uid == quota.metadata.uid
 
     def see(self, quota: ConnectionQuota) -> None:
         """Note the same object in its present version."""

@@ -8,7 +8,7 @@ only lacking limits. It is lost when the operator stops; an empty ledger only co
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
 
-from sluicegate_operator.planning.layout.limits import LimitKey, Missing, ObservedLimits
+from sluicegate_operator.planning.limits.limits import LimitKey, Missing, ObservedLimits
 from sluicegate_operator.quotas.state.unconfirmed_limits import UnconfirmedLimits
 
 
@@ -17,7 +17,7 @@ class Standing:
     """The ledger's entry of one broker.
 
     `lacks` contains all limits that the broker lacks, and perhaps more: changed limits stay in it until the broker was
-    asked for them. `listeners`: see ObservedLimits.
+    asked for them. `listeners` are those that the broker has open; None if it did not report them.
     """
 
     place: tuple[str, int]
@@ -28,17 +28,17 @@ class Standing:
 
 
 class LimitLedger:
-    """What each broker lacks. `refused` has the limits that brokers refuse each time, with the reason."""
+    """The limits that each broker lacks. `refused` has the limits that brokers refuse each time, with the reason."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Standing] = {}
         self.refused: dict[LimitKey, str] = {}
         self.silent: set[int] = set()
         """Brokers that did not answer the last request."""
-        self.kept_back: frozenset[LimitKey] = frozenset()
-        """Limits that are held now, so that no broker has their stated value."""
-        self.held = False
-        """Whether limits were held in the last pass; differences seen after it are not manual drift."""
+        self.kept: frozenset[LimitKey] = frozenset()
+        """Limits that brokers keep in place of their wanted values."""
+        self.kept_any = False
+        """Whether brokers kept limits in the last pass: differences that are seen after it are not manual drift."""
         self.doubts = UnconfirmedLimits()
         """Changes that brokers did not answer."""
 
@@ -100,8 +100,8 @@ class LimitLedger:
         self.silent.discard(broker_id)
 
     def lacked(self) -> dict[int, frozenset[LimitKey]]:
-        """Return the limits that are lacking or held, by broker."""
-        return {broker_id: self.kept_back | standing.lacks for broker_id, standing in self.brokers.items()}
+        """Return the limits that each broker lacks or keeps, by broker."""
+        return {broker_id: self.kept | standing.lacks for broker_id, standing in self.brokers.items()}
 
     def open_somewhere(self, seen: Mapping[int, ObservedLimits]) -> frozenset[str] | None:
         """Return the listeners that some broker has open, from `seen` or else from earlier answers.

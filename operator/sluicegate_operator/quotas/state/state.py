@@ -13,16 +13,16 @@ from sluicegate_operator.api.models.connection_quota import (
     ConnectionQuotaStatus,
 )
 from sluicegate_operator.engine.context.first_seen import FirstSeen
-from sluicegate_operator.planning.layout.limits import LimitKey
-from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.limits.limits import LimitKey
+from sluicegate_operator.planning.limits.workloads import Members
 from sluicegate_operator.planning.status.paused import PAUSED, paused_status
-from sluicegate_operator.quotas.model import QuotaOutcome, TargetKind, Verdict
-from sluicegate_operator.quotas.plan import COMPARED_A_TURN, QuotaPlan, Ruling, Scope, is_governed, plan_in_steps
+from sluicegate_operator.quotas.model import QuotaName, QuotaOutcome, TargetKind, Verdict
+from sluicegate_operator.quotas.plan import COMPARED_PER_SLICE, QuotaPlan, Ruling, Scope, is_governed, plan_in_steps
 from sluicegate_operator.quotas.state.known import Assessment, DueStatuses, KnownBrokers, KnownQuota, PassTimes
 from sluicegate_operator.quotas.state.ledger import Standing
 from sluicegate_operator.quotas.status import ENFORCED, Enforcement, quota_status
 
-ASSESSED_A_TURN = 500
+ASSESSED_PER_SLICE = 500
 """Number of quotas in one step: a few milliseconds."""
 
 
@@ -30,7 +30,7 @@ ASSESSED_A_TURN = 500
 class GovernedQuotas:
     """The quota path's state of one cluster."""
 
-    quotas: dict[str, KnownQuota] = field(default_factory=dict)
+    quotas: dict[QuotaName, KnownQuota] = field(default_factory=dict)
     plan: QuotaPlan = field(default_factory=QuotaPlan)
     unsent: frozenset[LimitKey] = frozenset()
     """Limits that have changed since they were sent to brokers."""
@@ -47,7 +47,7 @@ class GovernedQuotas:
         cluster: BrokerCluster | None,
         scope: Scope,
         quotas: Iterable[ConnectionQuota],
-        selected: Mapping[str, Members],
+        selected: Mapping[QuotaName, Members],
         now: datetime,
     ) -> Iterator[None]:
         """Plan all quotas of the cluster. `selected` has the pods of quotas whose selection changed."""
@@ -62,7 +62,7 @@ class GovernedQuotas:
         self.unsent |= self.plan.changed
 
     def _see(self, cluster: BrokerCluster | None, quotas: Iterable[ConnectionQuota]) -> Generator[None, None, None]:
-        there: set[str] = set()
+        there: set[QuotaName] = set()
         looked = made = 0
         for quota in quotas:
             looked += 1
@@ -70,13 +70,13 @@ class GovernedQuotas:
             if known is None or known.quota is not quota:
                 if not is_governed(quota, cluster):
                     continue
-                if known is None or known.quota.metadata.uid != quota.metadata.uid:
+                if known is None or not known.is_of(quota):
                     self.quotas[quota.name] = KnownQuota.of(quota, known)
                     made += 1
                 else:
                     known.see(quota)
             there.add(quota.name)
-            if looked >= COMPARED_A_TURN or made >= ASSESSED_A_TURN:
+            if looked >= COMPARED_PER_SLICE or made >= ASSESSED_PER_SLICE:
                 looked = made = 0
                 yield
         for name in self.quotas.keys() - there:
@@ -88,7 +88,7 @@ class GovernedQuotas:
         if self.brokers.cluster_uid != cluster_uid:
             if self.brokers.cluster_uid:
                 for known in self.quotas.values():
-                    known.observed = known.holding = None
+                    known.observed = known.holding = known.adaptive = None
             self.brokers = KnownBrokers(cluster_uid)
 
     def forget_brokers(self) -> None:
@@ -101,7 +101,7 @@ class GovernedQuotas:
         *,
         sent: frozenset[LimitKey] = frozenset(),
         starting: bool = False,
-        names: Iterable[str] | None = None,
+        names: Iterable[QuotaName] | None = None,
     ) -> Iterator[None]:
         """Assess each quota, and queue those whose status follows from another assessment, the newest first.
 
@@ -114,7 +114,7 @@ class GovernedQuotas:
         if of_most != self._shared_enforcement:
             self._shared_enforcement = of_most
         for number, name in enumerate(list(self.quotas if names is None else names), 1):
-            if number % ASSESSED_A_TURN == 0:
+            if number % ASSESSED_PER_SLICE == 0:
                 yield
             known = self.quotas.get(name)
             if known is None or (names is not None and not self._is_settled(known)):
@@ -136,7 +136,7 @@ class GovernedQuotas:
 
     def _is_as_before(self, known: KnownQuota) -> bool:
         """Cheaply find nearly all quotas whose status is up to date."""
-        if self.paused or self.brokers.facts.mute or known.observed or known.holding or known.assessment is None:
+        if self.paused or self.brokers.facts.mute or known.has_figures or known.assessment is None:
             return False
         as_most = known.assessment.enforcement is self._shared_enforcement
         return as_most and known.assessment is known.written and self._is_settled(known)
@@ -166,7 +166,7 @@ class GovernedQuotas:
         unseen = facts.pods_unseen if target.kind is TargetKind.WORKLOAD else ""
         if not verdict.target_found and not verdict.has_expired:
             return Enforcement(hiding=facts.hiding, pods_unseen=unseen)
-        own = target.kind in (TargetKind.LISTENER, TargetKind.WORKLOAD) or known.observed or known.holding
+        own = target.kind in (TargetKind.LISTENER, TargetKind.WORKLOAD) or known.has_figures
         keys = ruling.keys(known.quota.name) if lacked or own else frozenset()
         if not own and keys.isdisjoint(lacked):
             return self._shared_enforcement
@@ -177,7 +177,7 @@ class GovernedQuotas:
             if broker_id in self._shared_enforcement.lagging
             or not _has_open(standings[broker_id], verdict)
             or not keys.isdisjoint(standings[broker_id].lacks)
-            or not keys.isdisjoint(self.brokers.ledger.kept_back)
+            or not keys.isdisjoint(self.brokers.ledger.kept)
         )
         refused = next((why for key, why in self.brokers.ledger.refused.items() if key in keys), "")
         closed = any(not _has_open(standing, verdict) for standing in standings.values())
@@ -190,6 +190,7 @@ class GovernedQuotas:
             unreachable=facts.unreachable & set(lagging),
             observed=known.observed,
             holding=known.holding,
+            adaptive=known.adaptive,
             host_network_pods=known.host_network_pods,
             pods_unseen=unseen,
         )
@@ -207,7 +208,7 @@ class GovernedQuotas:
             strategy=facts.strategy,
         )
 
-    def status(self, name: str, learned_at: datetime | None, now: datetime) -> ConnectionQuotaStatus | None:
+    def status(self, name: QuotaName, learned_at: datetime | None, now: datetime) -> ConnectionQuotaStatus | None:
         """Return the status that the quota should have now.
 
         None while brokers have not been asked for the quota's present spec: the pass that asks them queues the quota
@@ -237,7 +238,7 @@ class GovernedQuotas:
             known.quota = after
 
     @property
-    def observing(self) -> list[str]:
+    def observing(self) -> list[QuotaName]:
         """Names of the quotas with mode Observe that brokers have."""
         return [
             name
@@ -254,7 +255,7 @@ class GovernedQuotas:
         return any(one.limits is not None and not one.claims[0].quota.spec.is_observing for one in rulings)
 
     @property
-    def without_pods(self) -> list[str]:
+    def without_pods(self) -> list[QuotaName]:
         """Names of the quotas whose pods are not known. Brokers may have the connection group of each from before."""
         rulings = [self.plan.rulings[at] for at in self.plan.read_often.workloads]
         return [v.quota for one in rulings for v in one.verdicts.values() if v.outcome is QuotaOutcome.PODS_UNKNOWN]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from math import inf
 
-from sluicegate_operator.planning.layout.limits import LimitKey
+from sluicegate_operator.planning.limits.limits import LimitKey
 
 AGAIN_S = 5.0
 LATE_S = 60.0
@@ -18,7 +18,7 @@ LATE_S = 60.0
 
 @dataclass(slots=True)
 class _Doubt:
-    """`waits`: the time has passed, but the broker is still silent."""
+    """Limits whose change a broker has not answered. `waits`: the time has passed, but the broker is still silent."""
 
     keys: set[LimitKey]
     look_s: float

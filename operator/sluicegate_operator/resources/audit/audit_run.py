@@ -1,5 +1,6 @@
 """Arguments, environment and volumes of one run of an AuditPipeline, wherever it runs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,8 @@ class AuditPlaces:
     source: AuditPlace
     results: AuditPlace
     secret_name: str | None
+    cluster_names: Sequence[tuple[str, str]] = ()
+    """IDs of the clusters that land there, and their names as namespace/name."""
 
     def source_argument(self) -> str:
         return self.source.uri or f"{SEGMENTS_PATH}/{self.cluster}"
@@ -83,6 +86,7 @@ def arguments(pipeline: AuditPipeline, places: AuditPlaces) -> list[str]:
         words += ["--segment-ms", str(spec.segment_ms)]
     if spec.report:
         words += [THEN, "report", "--results", results, "--publish"]
+        words += [f"--cluster-name={cluster_id}={name}" for cluster_id, name in places.cluster_names]
     return words
 
 

@@ -58,7 +58,7 @@ CONTROLLER_STORAGE = Storage(size=CONTROLLER_STORAGE_SIZE)
 class NodeSet:
     """The nodes of one role.
 
-    `properties` is the text of the shared file, `overrides` may hold `$(POD_IP)` and the like; `topology_key` is the
+    `properties` is the text of the shared file, `overrides` may contain `$(POD_IP)` and the like; `topology_key` is the
     label of their racks, if they have any.
     """
 

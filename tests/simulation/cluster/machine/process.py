@@ -242,16 +242,16 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
     def authenticator(inner: FrameHandler, *rest: Any) -> Authenticator:
         return Authenticator(around.sessions.watching(inner), *rest)
 
-    between_turns = random.Random(f"{seed}/turns")
+    between_slices = random.Random(f"{seed}/turns")
 
-    def turn_later(theirs: Reactions) -> None:
-        """Schedule a turn.
+    def schedule_later(theirs: Reactions) -> None:
+        """Schedule a time slice.
 
-        Work takes no virtual time, so each piece has its own turn, with time for other tasks in between.
+        Work takes no virtual time, so each piece has its own time slice, with time for other tasks in between.
         """
         if not theirs._scheduled:
             theirs._scheduled = True
-            around.loop.call_later(between_turns.uniform(0.0001, 0.01), theirs._turn)
+            around.loop.call_later(between_slices.uniform(0.0001, 0.01), theirs._slice)
 
     with ExitStack() as stack:
         for target, name, value in (
@@ -268,8 +268,8 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
             ("broker_runtime.node.broker_node", "SocketServer", server),
             ("broker_runtime.node.controller_node", "SocketServer", server),
             ("broker_runtime.controller.journal.kube_store", "KubeStore", store),
-            (reactions, "TURN_S", 0.0),
-            (Reactions, "_schedule", turn_later),
+            (reactions, "SLICE_S", 0.0),
+            (Reactions, "_schedule", schedule_later),
             (os, "urandom", entropy.randbytes),
         ):
             if isinstance(target, str):

@@ -10,12 +10,13 @@ from broker_runtime.config import SecurityProtocol
 from broker_runtime.config.declaring.endpoints import SASL
 from broker_runtime.network.connection.channel import Channel
 from broker_runtime.network.connection.connection import Connection, Origin
-from broker_runtime.network.connection.incoming import SCRATCH_BYTES
+from broker_runtime.network.connection.received.incoming import SCRATCH_BYTES
 from broker_runtime.network.connection.shared import OwnedConnection, Shared
-from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.security.authentication_counts import AuthenticationCounts
 from broker_runtime.wire.handler import Authenticate, AuthenticatingConnection, FrameHandler, ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
+from connection_limits.settings import QuotaSettings
 from tests.simulation.cluster.machine.loop import Owner
 from tests.simulation.cluster.machine.network import End, Network
 from tests.simulation.cluster.machine.sockets import SimulatedPoller, SimulatedSocket
@@ -107,7 +108,7 @@ class SimulatedServer:
         return ()
 
     @property
-    def turn_lengths(self) -> Iterable[object]:
+    def slice_lengths(self) -> Iterable[object]:
         return ()
 
     async def shutdown(self, drain_s: float) -> None:
@@ -133,7 +134,7 @@ class SimulatedServer:
 
     def memory_freed(self, waiting: Iterable[int]) -> None:
         for number in waiting:
-            self._connections[number].ask_turn()
+            self._connections[number].ask_for_slice()
 
     def connection_closed(self, connection: OwnedConnection) -> None:
         del self._connections[connection.id]

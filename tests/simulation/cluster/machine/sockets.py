@@ -1,7 +1,7 @@
 """The Transport, the Poller and the Dialler of simulated processes, over the simulated network.
 
 They replace the TCP sockets and epoll of a real process: everything above them is the real code, at both ends. Written
-data is taken at once. Arrived data is reported in a turn of the process that watches it.
+data is taken at once. The process that watches arrived data is notified in a later iteration of its event loop.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from broker_runtime.config import ServerAddress
 from broker_runtime.network.sockets.poller import Pollable
 from broker_runtime.network.sockets.transport import SENDFILE_BYTES, FileUnreadableError
 from broker_runtime.security.principal import Principal
-from broker_runtime.slicing.turn_lengths import TurnLengths
+from broker_runtime.slicing.slice_lengths import SliceLengths
 from broker_runtime.wire.reply import FileRegion
 from tests.simulation.cluster.machine.loop import Owner
 from tests.simulation.cluster.machine.network import End, Network
@@ -104,7 +104,7 @@ class SimulatedPoller:
     """A Poller that is level-triggered, like epoll; each target is notified in a separate iteration of the loop."""
 
     def __init__(self, network: Network, owner: Owner) -> None:
-        self.lengths = TurnLengths("sockets")
+        self.lengths = SliceLengths("sockets")
         self._loop = network.loop
         self._owner = owner
         self._sockets: dict[int, SimulatedSocket] = {}

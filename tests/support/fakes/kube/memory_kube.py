@@ -17,7 +17,7 @@ from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.client.children import name_taken
 from sluicegate_operator.kube.client.client import STATUS_MANAGER
 from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
-from sluicegate_operator.kube.http.kinds import CUSTOM, EVENT, SECRET, Kind, kind_of
+from sluicegate_operator.kube.http.kinds import EVENT, SECRET, USER_KINDS, Kind, kind_of
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 from sluicegate_operator.resources.owner import why_not_ours
 
@@ -171,7 +171,7 @@ class MemoryKube:
         found = self._objects[key]
         found["status"] = {field: value for one in managed.values() for field, value in one.items()}
         found["metadata"]["resourceVersion"] = next(self._uids)
-        return _held(kind, found) if kind in CUSTOM else None
+        return _held(kind, found) if kind in USER_KINDS else None
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str = "", resource_version: str = "") -> None:
         found = self._objects.get((kind.kind, namespace, name))
@@ -233,13 +233,13 @@ class MemoryCache:
 
     async def of_kind(self, kind: Kind) -> list[Value]:
         found = await self._kube.list(kind, None)
-        if kind in CUSTOM:
+        if kind in USER_KINDS:
             return [read_object(item) for item in found]
         return [item for item in found if CLUSTER_LABEL in (item["metadata"].get("labels") or {})]
 
     def informers(self) -> Mapping[Kind, Informer]:
         assert isinstance(self._kube, MemoryKube)
-        found = {kind: Informer(Watched(kind, 30)) for kind in CUSTOM}
+        found = {kind: Informer(Watched(kind, 30)) for kind in USER_KINDS}
         for item in self._kube.objects.values():
             kind = kind_of(item)
             if kind in found:

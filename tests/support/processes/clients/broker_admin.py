@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
-from sluicegate_operator.planning.layout.limits import ip_rate
+from sluicegate_operator.planning.limits.limits import ip_rate
 from tests.support.processes.broker_process import BrokerProcess
 
 T = TypeVar("T")

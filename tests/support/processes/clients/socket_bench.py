@@ -9,9 +9,10 @@ import uvloop
 
 from broker_runtime.clock import SystemClock
 from broker_runtime.network.server import SocketServer
-from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.sockets.poller import EpollPoller, LoopPoller, Poller
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
+from connection_limits.settings import QuotaSettings
 
 BENCHES = ("uvloop+epoll", "asyncio+epoll", "uvloop+loop", "asyncio+loop")
 
@@ -49,9 +50,9 @@ class Bench:
         self.server.start()
         return self.server
 
-    def new_poller(self, turn_s: float) -> Poller:
+    def new_poller(self, slice_s: float) -> Poller:
         now = SystemClock().monotonic
-        return EpollPoller(self.loop, now, turn_s) if self.poller_kind == "epoll" else LoopPoller(self.loop)
+        return EpollPoller(self.loop, now, slice_s) if self.poller_kind == "epoll" else LoopPoller(self.loop)
 
     @property
     def connection_count(self) -> int:

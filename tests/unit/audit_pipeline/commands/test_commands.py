@@ -320,6 +320,25 @@ def test_a_tail_that_is_stopped_shows_no_more_of_what_was_there(
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
+def test_a_tail_shows_what_was_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bench = AuditBench(OsFileSystem(), tmp_path)
+    bench.produce("orders", 3)
+    bench.produce("stock", 0)
+    bench.log.close()
+    shown = ["tail", str(tmp_path), "--from-start", "--once"]
+    for more, number in (
+        (["--topic", "orders"], 1),
+        (["--api", "Prod*"], 4),
+        (["--client", "test", "--table", "partition"], 2),
+        (["--client", "nobody"], 0),
+    ):
+        assert run([*shown, *more]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == number
+    with pytest.raises(SystemExit):
+        run([*shown, "--api", "produce"])
+    assert "produce is not Kafka's name of an API such as Produce" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("place", ["seg:v2", "./seg:v2", "./kafka:v2"])
 def test_a_folder_may_have_a_colon_in_its_name(landed: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     monkeypatch.chdir(landed)

@@ -31,7 +31,7 @@ def test_the_archive_has_every_file_of_its_packages_and_its_schemas_are_no_links
             "audit_pipeline/results/audit_result.v1.json",
         ):
             assert archive.read(name) == (ROOT / "schemas" / name.rpartition("/")[2]).read_bytes()
-    packages = (ROOT / "audit_pipeline", ROOT / "kafka_bytes")
+    packages = (ROOT / "audit_pipeline", ROOT / "connection_limits", ROOT / "kafka_bytes")
     there = [path for package in packages for path in package.rglob("*") if path.is_file()]
     expected = {str(path.relative_to(ROOT)) for path in there if "__pycache__" not in path.parts}
     assert set(names) == expected

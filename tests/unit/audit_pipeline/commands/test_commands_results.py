@@ -22,6 +22,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> str:
         for row in rows["usage"][:2]
         for client, errors in (("sluicegate-operator", 0), (None, 7))
     ]
+    own = {"event_date": DAY, "window_start": WINDOW, "cluster_id": "demo", "principal": "User:operator"}
+    rows["usage"].append({**own, "client_id": "sluicegate-operator", "api": "Metadata"})
     rows["failures"] = [
         {"event_date": DAY, "window_start": WINDOW, "cluster_id": "demo", "client_id": "shop", **failure}
         for failure in (
@@ -29,11 +31,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> str:
             {"api": "JoinGroup", "error": "MEMBER_ID_REQUIRED", "is_expected": True, "failures": 3},
         )
     ]
+    rows["failures"].append({**own, "api": "CreateTopics", "error": "NOT_CONTROLLER", "failures": 5})
     rows["cost"] = [
         {"event_date": DAY, "cluster_id": "demo", "dimension": dimension, "name": name, "resource": "ingress"}
         | {"quantity": 2**30, "amount": 0.5, "currency": "EUR"}
         for dimension, name in (
-            ("principal", "User:ANONYMOUS"), ("client_id", "shop"), ("client_id", None), ("topic", "orders")
+            ("principal", "User:ANONYMOUS"), ("principal", "User:operator"),
+            ("client_id", "shop"), ("client_id", None), ("topic", "orders")
         )
     ]  # fmt: skip
     folder = tmp_path_factory.mktemp("results")
@@ -95,6 +99,15 @@ def test_cost_of_what_was_chosen(
         (name, 2**30, 0.5, "EUR") for name in names
     ]
     assert shown(results, capsys, "cost", "--by", by, "--to", "2026-11-21") == []
+
+
+def test_what_principals_of_own_clients_cost_and_fail_is_shown_when_asked_for(
+    results: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = shown(results, capsys, "cost", "--by", "principal", "--own")
+    assert [row["principal"] for row in rows] == ["User:ANONYMOUS", "User:operator"]
+    failures = shown(results, capsys, "failures", "--own")
+    assert [row["error"] for row in failures] == ["NOT_LEADER_OR_FOLLOWER", "NOT_CONTROLLER"]
 
 
 def test_a_filter_that_does_not_fit_and_a_folder_without_results_are_told(

@@ -6,6 +6,7 @@ import pytest
 
 from audit_pipeline.report.asking import PublishedTables
 from audit_pipeline.report.figures.report import Report, report_of
+from audit_pipeline.report.window import Wanted
 from audit_pipeline.spool.targets import FolderTarget
 from tests.support.audit.published_results import publish_rows, story
 
@@ -20,4 +21,4 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def report(told: Path) -> Report:
-    return report_of(PublishedTables(FolderTarget(told)), 7)
+    return report_of(PublishedTables(FolderTarget(told)), Wanted())

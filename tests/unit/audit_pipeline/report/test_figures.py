@@ -18,10 +18,11 @@ from audit_pipeline.report.figures.completeness import Stretch
 from audit_pipeline.report.figures.latency import percentile_us
 from audit_pipeline.report.figures.report import Report, Subjects, as_json, report_of
 from audit_pipeline.report.page import page
+from audit_pipeline.report.window import Wanted
 from audit_pipeline.report.words import moment
 from audit_pipeline.results.buckets import BUCKET_US
 from audit_pipeline.spool.targets import FolderTarget
-from tests.support.audit.published_results import HOSTILE, MIRROR, SHOP, minutes_of_a_demo, publish_rows
+from tests.support.audit.published_results import HOSTILE, MIRROR, SHOP, Rows, minutes_of_a_demo, publish_rows
 
 BEFORE = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
@@ -34,7 +35,7 @@ def found(report: Report) -> Subjects:
 
 def demo(root: Path) -> Report:
     publish_rows(root, minutes_of_a_demo())
-    return report_of(PublishedTables(FolderTarget(root)), 7)
+    return report_of(PublishedTables(FolderTarget(root)), Wanted())
 
 
 def us(at: datetime) -> int:
@@ -53,7 +54,7 @@ def test_the_error_without_results_says_what_to_do(tmp_path: Path) -> None:
 
 def test_results_without_an_event_are_a_report_too(tmp_path: Path) -> None:
     publish_rows(tmp_path, {})
-    empty = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
+    empty = report_of(PublishedTables(FolderTarget(tmp_path)), Wanted())
     assert empty.subjects is None
     assert said(empty, 0).startswith("It is empty These results have no event")
 
@@ -85,7 +86,7 @@ def test_each_broker_is_complete_until_its_first_fault(tmp_path: Path) -> None:
     (complete,) = rows["completeness"]
     rows["completeness"] += [{**complete, "broker_id": broker, "is_complete": False, "holes": 1} for broker in (1, 2)]
     publish_rows(tmp_path, rows)
-    report = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), Wanted())
     assert report.subjects is not None
     whole, opened, absent = report.subjects.completeness.brokers
     assert [each.complete_until_us for each in (whole, opened, absent)] == [
@@ -112,14 +113,14 @@ def test_a_broker_that_is_heard_no_more_takes_the_certainty_away(tmp_path: Path)
     rows["completeness"].append({**known, "event_date": earlier, "broker_id": 1})
     rows["coverage"].append({**rows["coverage"][0], "event_date": earlier, "broker_id": 1, "first_ts": BEFORE})
     publish_rows(tmp_path, rows)
-    text = said(report_of(PublishedTables(FolderTarget(tmp_path)), 7), 0)
+    text = said(report_of(PublishedTables(FolderTarget(tmp_path)), Wanted()), 0)
     assert text.startswith("Yes, for the brokers that reported")
     assert "No events from broker 1 on 2026-11-22" in text
 
 
 def test_events_without_completeness_are_not_complete(tmp_path: Path) -> None:
     publish_rows(tmp_path, {**minutes_of_a_demo(), "completeness": []})
-    assert said(report_of(PublishedTables(FolderTarget(tmp_path)), 7), 0).startswith("Not known")
+    assert said(report_of(PublishedTables(FolderTarget(tmp_path)), Wanted()), 0).startswith("Not known")
 
 
 def test_changes_are_reported_against_a_period_of_equal_length(report: Report, found: Subjects) -> None:
@@ -207,7 +208,7 @@ def test_cost_is_told_by_client_where_all_have_one_principal(tmp_path: Path) -> 
         for dimension, name in (("principal", "User:ANONYMOUS"), ("client_id", "shop"), ("topic", "orders"))
     ]
     publish_rows(tmp_path, rows)
-    report = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), Wanted())
     assert report.subjects is not None
     bills = [(bill.dimension, [line.name for line in bill.lines]) for bill in report.subjects.cost.bills]
     assert bills == [("client_id", ["shop"]), ("topic", ["orders"])]
@@ -229,7 +230,7 @@ def test_own_clients_are_not_among_those_who_moved_most(tmp_path: Path) -> None:
         {**row, "name": "sluicegate-operator"} for row in rows["traffic"] if row["dimension"] == "client_id"
     ]
     publish_rows(tmp_path, rows)
-    report = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), Wanted())
     assert report.subjects is not None
     assert [pair.client_id for pair in report.subjects.usage.pairs] == ["shop"]
     clients = next(each for each in report.subjects.traffic.rankings if each.dimension == "client_id")
@@ -273,7 +274,7 @@ def test_a_day_without_any_event_is_not_known_rather_than_quiet(tmp_path: Path) 
     before = {**rows["coverage"][0], "event_date": BEFORE.date() - timedelta(days=1)}
     rows["coverage"].append({**before, "first_ts": BEFORE - timedelta(days=1), "last_ts": BEFORE - timedelta(hours=20)})
     publish_rows(tmp_path, rows)
-    report = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), Wanted())
     assert report.subjects is not None
     (cluster,) = report.subjects.traffic.clusters
     known = {moment(point.at_us)[:10] for point in cluster.points if point.covered_us}
@@ -290,7 +291,7 @@ def test_a_bucket_that_no_broker_can_have_counted_is_taken_for_the_nearest(bucke
 def test_the_same_results_are_the_same_report_to_the_last_digit(told: Path, report: Report) -> None:
     """Floating-point numbers that another thread adds in another order have another sum."""
     for _ in range(10):
-        again = report_of(PublishedTables(FolderTarget(told)), 7)
+        again = report_of(PublishedTables(FolderTarget(told)), Wanted())
         assert as_json(again, []) == as_json(report, [])
 
 
@@ -315,3 +316,58 @@ def test_the_answer_says_who_changed_what_last(report: Report) -> None:
         "The newest one, at 2026-11-22 15:04 UTC: User:platform from 10.4.0.5 asked to set retention.ms of topic "
         f"orders of cluster {SHOP} (cancelled)."
     ) in text
+
+
+def with_own_clients(rows: Rows) -> Rows:
+    """Add the operator with its own principal, and a broker with the principal of everybody: failures, use, cost."""
+    day = rows["coverage"][0]["event_date"]
+    who = {"event_date": day, "cluster_id": "demo", "window_start": rows["coverage"][0]["window_start"]}
+    operator = {**who, "principal": "User:operator", "client_id": "sluicegate-operator", "api": "CreateTopics"}
+    broker = {**who, "principal": "User:ANONYMOUS", "client_id": "sluicegate-broker", "api": "Metadata"}
+    rows["usage"] += [{**operator, "requests": 5}, {**broker, "requests": 7}]
+    shop = {**who, "principal": "User:ANONYMOUS", "client_id": "shop", "api": "Produce"}
+    nameless = {**operator, "client_id": None, "failures": 3, "error": "TIMED_OUT"}
+    rows["failures"] = [
+        nameless,
+        {**operator, "error": "TOPIC_ALREADY_EXISTS", "failures": 40},
+        {**broker, "error": "MEMBER_ID_REQUIRED", "is_expected": True, "failures": 8},
+        {**shop, "error": "MESSAGE_TOO_LARGE", "failures": 2},
+    ]
+    cost = {"event_date": day, "cluster_id": "demo", "resource": "requests", "currency": "EUR"}
+    names = {"principal": ("User:ANONYMOUS", "User:operator"), "client_id": ("shop", "sluicegate-operator")}
+    rows["cost"] = [
+        {**cost, "dimension": dimension, "name": name, "quantity": 10, "amount": 1.0}
+        for dimension, both in names.items()
+        for name in both
+    ]
+    return rows
+
+
+def test_own_clients_are_folded_away_in_failures_and_in_cost(tmp_path: Path) -> None:
+    publish_rows(tmp_path, with_own_clients(minutes_of_a_demo()))
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), Wanted())
+    assert report.subjects is not None
+    broke = report.subjects.failures
+    assert ([row.error for row in broke.broken], broke.broken_total) == (["MESSAGE_TOO_LARGE"], 2)
+    assert (broke.expected, broke.expected_total) == ((), 0)
+    own = ["TOPIC_ALREADY_EXISTS", "MEMBER_ID_REQUIRED", "TIMED_OUT"]
+    assert ([row.error for row in broke.own], broke.own_total, broke.own_rows) == (own, 51, 3)
+    (bill,) = report.subjects.cost.bills
+    assert (bill.dimension, [line.name for line in bill.lines]) == ("client_id", ["shop"])
+    assert bill.own is not None
+    assert (bill.own.names, bill.own.amount, bill.own.share) == (1, 1.0, 0.5)
+    made = page(report, answers_of(report))
+    assert "<details><summary>Sluicegate&#x27;s own clients: 51 errors</summary>" in made
+    assert "<details><summary>Sluicegate&#x27;s own: 1 client ID</summary>" in made
+    assert said(report, 4).startswith("2 failures, most of them MESSAGE_TOO_LARGE")
+
+
+def test_principals_that_only_own_clients_have_are_folded_away(tmp_path: Path) -> None:
+    rows = with_own_clients(minutes_of_a_demo())
+    rows["cost"].append({**rows["cost"][0], "name": "User:billing"})
+    publish_rows(tmp_path, rows)
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), Wanted())
+    assert report.subjects is not None
+    (bill,) = (bill for bill in report.subjects.cost.bills if bill.dimension == "principal")
+    assert [line.name for line in bill.lines] == ["User:ANONYMOUS", "User:billing"]
+    assert [line.name for line in bill.own_lines] == ["User:operator"]

@@ -13,11 +13,11 @@ from audit_pipeline.spool.spool import SpoolContent, read_spool
 from audit_pipeline.spool.tables import tables_of
 from broker_runtime.apis.request.call import ClientSoftware, Ending
 from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
-from broker_runtime.network.settings import LimitReference
 from broker_runtime.observers.audit_log import layout
 from broker_runtime.observers.audit_log.block import EventBlock
 from broker_runtime.observers.surroundings import HostedPartition
 from broker_runtime.storage.disk.filesystem import OsFileSystem, read_file
+from connection_limits.settings import LimitReference
 from kafka_bytes.printable import printable
 from tests.support.audit.audit import AuditBench
 from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem

@@ -11,8 +11,8 @@ from broker_runtime.apis.configs import list_config_resources
 from broker_runtime.apis.partitions import alter_replica_log_dirs
 from broker_runtime.apis.topics import describe_topic_partitions
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.configs import ConfigRecord
-from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
+from broker_runtime.metadata.areas.topics import PartitionRecord, TopicRecord
 from broker_runtime.wire.protocol_versions import FEATURES
 from tests.support.worlds.controller import ControllerInMemory
 

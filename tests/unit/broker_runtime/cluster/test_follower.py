@@ -18,17 +18,17 @@ from broker_runtime.cluster.links.loopback_link import LoopbackLink
 from broker_runtime.config import SecurityProtocol, TopicConfig, broker_settings
 from broker_runtime.controller.journal.choice import JournalParts
 from broker_runtime.errors import ErrorCode
+from broker_runtime.metadata.areas.configs import ConfigRecord
+from broker_runtime.metadata.areas.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.codec import RecordFormatError, encode_record
-from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.node.controller_node import ControllerNode
+from broker_runtime.slicing.slice_lengths import SliceLengths
 from broker_runtime.slicing.steps import Steps
-from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import encode_response
@@ -52,7 +52,7 @@ class NoServer:
         return ()
 
     @property
-    def turn_lengths(self) -> Sequence[TurnLengths]:
+    def slice_lengths(self) -> Sequence[SliceLengths]:
         return ()
 
     async def shutdown(self, drain_s: float) -> None: ...
@@ -335,7 +335,7 @@ async def test_an_answer_that_leaves_out_the_metadata_is_asked_for_again() -> No
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_many_records_are_applied_over_turns_and_seen_at_once() -> None:
+async def test_many_records_are_applied_over_time_slices_and_seen_at_once() -> None:
     async with controller(snapshot_bytes=10_000_000) as source:
         await write(source, TopicRecord("orders", TOPIC))
         node = Node(source)
@@ -343,15 +343,15 @@ async def test_many_records_are_applied_over_turns_and_seen_at_once() -> None:
         parts = [PartitionRecord(TOPIC, index, (1,), (1,), 1, 0, 0) for index in range(1000)]
         await write(source, *parts)
         running = asyncio.ensure_future(node.follower.run())
-        turns, seen = 0, set[int]()
+        slices, seen = 0, set[int]()
         async with asyncio.timeout(60):
             while node.follower.next_offset <= source.image.offset:
                 await asyncio.sleep(0)
-                turns += 1
+                slices += 1
                 seen.add(len(node.image.topics["orders"].partitions))
         running.cancel()
     assert seen == {0, 1000}
-    assert turns > 2 * 1000 / 100
+    assert slices > 2 * 1000 / 100
 
 
 async def test_the_follower_waits_until_metadata_changes_are_in_force() -> None:

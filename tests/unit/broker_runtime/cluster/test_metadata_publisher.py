@@ -10,8 +10,8 @@ from uuid import UUID
 from broker_runtime.cluster.metadata_publisher import MetadataPublisher
 from broker_runtime.cluster.reactions import Pieces, Reactions
 from broker_runtime.config import broker_settings
+from broker_runtime.metadata.areas.topics import PartitionRecord, TopicRecord
 from broker_runtime.metadata.changes import Changes
-from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.storage.log_dir.manager import LogManager
 from tests.support.fakes.manual_clock import ManualClock
@@ -49,9 +49,9 @@ class CountedReactions(Reactions):
 
     added = 0
 
-    def run_over_turns(self, name: str, step: Pieces) -> None:
+    def run_over_slices(self, name: str, step: Pieces) -> None:
         self.added += 1
-        super().run_over_turns(name, step)
+        super().run_over_slices(name, step)
 
 
 class Bench:

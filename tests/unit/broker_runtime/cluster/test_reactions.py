@@ -1,4 +1,4 @@
-"""Steps that fail are run again, and others continue. Steps in pieces: bounded turns, in order, none lost."""
+"""Steps that fail are run again, and others continue. Steps in pieces: bounded time slices, in order, none lost."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from tests.support.fakes.manual_clock import ManualClock
 
 
 class Loop:
-    """`due` runs the timer that was set last, `turn` the callbacks of the next iteration."""
+    """`due` runs the timer that was set last, `time_slice` the callbacks of the next iteration."""
 
     def __init__(self) -> None:
         self.set: list[tuple[float, Callable[[], None]]] = []
@@ -33,7 +33,7 @@ class Loop:
         callback()
         return delay_s
 
-    def turn(self) -> bool:
+    def time_slice(self) -> bool:
         """Run the callbacks; return whether there were any."""
         callbacks, self.soon = self.soon, []
         for callback in callbacks:
@@ -83,7 +83,7 @@ def test_nothing_is_done_again_after_the_end() -> None:
 
 
 class Scene:
-    """Steps over turns; a piece takes a millisecond, a turn has two of them."""
+    """Steps over time slices; a piece takes a millisecond, a time slice has two of them."""
 
     def __init__(self) -> None:
         self.loop, self.clock = Loop(), ManualClock()
@@ -99,10 +99,10 @@ class Scene:
                 self.log.append(f"{says or name}{number}")
                 yield
 
-        self.reactions.run_over_turns(name, step)
+        self.reactions.run_over_slices(name, step)
 
     def done(self) -> list[str]:
-        while self.loop.turn():
+        while self.loop.time_slice():
             pass
         return self.taken()
 
@@ -111,16 +111,16 @@ class Scene:
         return log
 
 
-def test_the_oldest_step_and_the_newest_have_turns_alternately_which_end_in_time() -> None:
+def test_the_oldest_step_and_the_newest_have_time_slices_alternately_which_end_in_time() -> None:
     scene = Scene()
     scene.add("a", pieces=3)
     scene.add("b", pieces=2)
-    assert scene.log == [], "the caller's turn is not theirs"
-    turns = []
-    while scene.loop.turn():
-        turns.append(scene.taken())
-    assert turns[:2] == [["a0", "a1"], ["b0", "b1"]]
-    assert turns[2] == ["a2"]
+    assert scene.log == [], "the caller's time slice is not theirs"
+    slices = []
+    while scene.loop.time_slice():
+        slices.append(scene.taken())
+    assert slices[:2] == [["a0", "a1"], ["b0", "b1"]]
+    assert slices[2] == ["a2"]
     assert scene.reactions.lengths.longest_s(scene.clock.monotonic()) < 0.0031
 
 
@@ -136,7 +136,7 @@ def test_a_change_of_what_is_under_way_is_done_after_it() -> None:
     scene = Scene()
     scene.add("a", pieces=4, says="old")
     scene.add("b")
-    scene.loop.turn()
+    scene.loop.time_slice()
     scene.add("a", says="new")
     assert scene.done() == ["old0", "old1", "b0", "b1", "old2", "old3", "new0", "new1"]
 
@@ -146,11 +146,11 @@ def test_a_small_change_is_in_force_soon_however_much_an_earlier_one_has_left() 
     scene.add("long", pieces=1_000)
     scene.add("too", pieces=1_000)
     for _ in range(10):
-        scene.loop.turn()
+        scene.loop.time_slice()
     scene.taken()
     scene.add("small")
     for _ in range(2):
-        scene.loop.turn()
+        scene.loop.time_slice()
     assert {"small0", "small1"} < set(scene.taken())
 
 
@@ -160,7 +160,7 @@ def test_many_small_changes_leave_half_of_the_time_to_a_long_one() -> None:
     for number in range(100):
         scene.add(f"small {number}", pieces=10)
     for _ in range(100):
-        scene.loop.turn()
+        scene.loop.time_slice()
     assert "long99" in scene.taken()
 
 
@@ -218,7 +218,7 @@ async def test_a_stop_waits_no_longer_than_it_may_and_afterwards_nothing_is_done
 ) -> None:
     scene = Scene()
     scene.add("a", pieces=100)
-    scene.loop.turn()
+    scene.loop.time_slice()
     await scene.reactions.finish(1.0)
     assert "the next start applies the remaining" in caplog.text
     scene.reactions.close()
@@ -235,7 +235,7 @@ async def test_a_stop_that_waits_goes_on_when_everything_is_done() -> None:
             log.append(number)
             yield
 
-    reactions.run_over_turns("a", step)
+    reactions.run_over_slices("a", step)
     await reactions.finish(60.0)
     assert len(log) == 100
 
@@ -249,11 +249,11 @@ def test_a_paused_step_lets_others_continue_and_ends_after_it_is_resumed() -> No
         yield resume.append
         scene.log.append("over")
 
-    scene.reactions.run_over_turns("a", pausing)
+    scene.reactions.run_over_slices("a", pausing)
     scene.reactions.when_done("told", lambda: scene.log.append("told"))
     scene.add("b")
     assert scene.done() == ["begun", "b0", "b1"]
-    scene.reactions.run_over_turns("a", pausing)
+    scene.reactions.run_over_slices("a", pausing)
     assert scene.done() == [], "it waits for the one of its name"
     resume.pop()()
     assert scene.done() == ["over", "told", "begun"]
@@ -269,7 +269,7 @@ def test_a_pause_that_is_over_at_once_is_none() -> None:
         yield lambda resume: resume()
         scene.log.append("over")
 
-    scene.reactions.run_over_turns("a", pausing)
+    scene.reactions.run_over_slices("a", pausing)
     assert scene.done() == ["over"]
 
 
@@ -281,7 +281,7 @@ def test_a_callback_waits_for_steps_added_by_its_step() -> None:
             scene.add(name)
             yield
 
-    scene.reactions.run_over_turns("adding", adding)
+    scene.reactions.run_over_slices("adding", adding)
     scene.reactions.when_done("told", lambda: scene.log.append("told"))
     scene.add("later")
     done = scene.done()
@@ -295,7 +295,7 @@ def test_a_step_that_waits_already_becomes_a_part_of_the_older_step_that_adds_it
         scene.add("added", says="again")
         yield
 
-    scene.reactions.run_over_turns("adding", adding)
+    scene.reactions.run_over_slices("adding", adding)
     scene.reactions.when_done("older", lambda: scene.log.append("older is done"))
     scene.add("added")
     scene.reactions.when_done("newer", lambda: scene.log.append("newer is done"))

@@ -13,7 +13,7 @@ from broker_runtime.controller.configs import (
     replace_all,
 )
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
 from broker_runtime.metadata.image import ConfigLimits
 from tests.support.worlds.controller import Metadata
 
@@ -239,6 +239,21 @@ def test_zero_for_all_is_fine_while_every_listener_has_its_own_limit(metadata: M
     alter(metadata, BROKER, "1", (RATE, 0, "0"))
     code, message = refusal(metadata, BROKER, "1", (internal, Operation.DELETE, None))
     assert (code, message) == (ErrorCode.INVALID_REQUEST, f"Invalid {RATE} 0")
+
+
+def test_an_adaptive_minimum_is_at_most_the_maximum(metadata: Metadata) -> None:
+    p99, least = "connection.quota.adaptive.p99.ms", "connection.quota.adaptive.min.rate"
+    alter(metadata, BROKER, "", (RATE, Operation.SET, "100"), (least, Operation.SET, "200"))
+    code, message = refusal(metadata, BROKER, "", (p99, Operation.SET, "20"))
+    assert (code, message) == (
+        ErrorCode.INVALID_REQUEST,
+        f"Invalid {least} 200: must be at most {RATE}, which is 100",
+    )
+    external = "listener.name.external."
+    alter(metadata, BROKER, "", (f"{external}{RATE}", Operation.SET, "50"), (least, Operation.SET, "60"))
+    code, message = refusal(metadata, BROKER, "", (f"{external}{p99}", Operation.SET, "20"))
+    assert message == f"Invalid {external}{least} 60: must be at most {external}{RATE}, which is 50"
+    alter(metadata, BROKER, "", (p99, Operation.SET, "20"))
 
 
 def test_the_default_of_zero_is_allowed_with_overrides_for_some_addresses(metadata: Metadata) -> None:

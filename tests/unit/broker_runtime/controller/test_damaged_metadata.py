@@ -10,7 +10,7 @@ import pytest
 from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.journal.choice import JournalParts
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.node.controller_node import JOURNAL_CONFIG, ControllerNode
 from broker_runtime.slicing.steps import at_once

@@ -24,9 +24,9 @@ from broker_runtime.controller.registration import (
 from broker_runtime.controller.sessions import Sessions
 from broker_runtime.controller.topics import NewTopic, TakenNames, TopicDefaults, create_topic
 from broker_runtime.errors import KafkaError
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
+from broker_runtime.metadata.areas.topics import NO_LEADER, Partition
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.topics import NO_LEADER, Partition
 from broker_runtime.slicing.steps import at_once
 from tests.support.worlds.controller import CLUSTER_ID, Metadata, endpoints
 

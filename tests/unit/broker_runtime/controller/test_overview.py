@@ -7,9 +7,9 @@ from uuid import UUID
 
 from broker_runtime.controller.overview import overview, view_version
 from broker_runtime.controller.sessions import Sessions
-from broker_runtime.metadata.brokers import FenceBroker, StopBroker, UnfenceBroker
-from broker_runtime.metadata.cluster import ControllerChange
-from broker_runtime.metadata.topics import PartitionRecord
+from broker_runtime.metadata.areas.brokers import FenceBroker, StopBroker, UnfenceBroker
+from broker_runtime.metadata.areas.cluster import ControllerChange
+from broker_runtime.metadata.areas.topics import PartitionRecord
 from tests.support.worlds.controller import CLUSTER_ID, Metadata
 
 NOW_S = 500.0

@@ -17,10 +17,10 @@ from broker_runtime.controller.registration import (
 )
 from broker_runtime.controller.sessions import Sessions
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import FenceBroker, RegisterBroker, StopBroker, UnfenceBroker
-from broker_runtime.metadata.cluster import FeatureLevelRecord
-from broker_runtime.metadata.configs import ConfigRecord, ResourceType
-from broker_runtime.metadata.topics import PartitionRecord
+from broker_runtime.metadata.areas.brokers import FenceBroker, RegisterBroker, StopBroker, UnfenceBroker
+from broker_runtime.metadata.areas.cluster import FeatureLevelRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord, ResourceType
+from broker_runtime.metadata.areas.topics import PartitionRecord
 from broker_runtime.slicing.steps import at_once
 from tests.support.worlds.controller import CLUSTER_ID, Metadata, endpoints
 

@@ -14,11 +14,11 @@ from broker_runtime.controller.journal.seam import JournalFailedError
 from broker_runtime.controller.registration import Heartbeat, Registration, fence
 from broker_runtime.controller.service import _until_one_ends
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.cluster import ControllerChange
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.cluster import ControllerChange
+from broker_runtime.metadata.areas.configs import ConfigRecord
+from broker_runtime.metadata.areas.topics import PartitionRecord, TopicRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log.log import Log
 from kafka_bytes.batches import encode_batch

@@ -11,7 +11,7 @@ from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from tests.support.fakes.journal_store import NO_FAULT, Fault

@@ -14,7 +14,7 @@ from broker_runtime.controller.topics import (
     grow_topic,
 )
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import StopBroker
+from broker_runtime.metadata.areas.brokers import StopBroker
 from broker_runtime.slicing.steps import at_once
 from tests.support.worlds.controller import Metadata
 

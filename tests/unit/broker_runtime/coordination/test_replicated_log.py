@@ -1,4 +1,4 @@
-"""A coordinator's appends to a partition in one turn, and their fate if the partition refuses them."""
+"""Appends of a coordinator in one iteration of the event loop, and appends that the partition refuses."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from broker_runtime.config import TopicConfig
-from broker_runtime.coordination.deciding_turns import DecidingTurns
+from broker_runtime.coordination.deciding_slices import DecidingSlices
 from broker_runtime.coordination.replicated_log import BatchRefusedError, LeadershipLostError, ReplicatedLog
 from broker_runtime.coordination.runtime import CoordinatorRuntime
 from broker_runtime.coordination.timer_service import TimerService
@@ -40,7 +40,7 @@ def of(*values: bytes) -> Sequence[KeyValue]:
     return [(b"k", value) for value in values]
 
 
-def test_appends_of_one_turn_form_one_batch_with_offsets_known_in_advance() -> None:
+def test_appends_of_one_time_slice_form_one_batch_with_offsets_known_in_advance() -> None:
     led = Led()
     assert [led.append(b"1"), led.append(b"2", b"3"), led.append(b"4")] == [0, 1, 3]
     assert led.batches == []
@@ -117,7 +117,7 @@ async def test_a_decision_fails_when_the_log_does_not_take_its_records() -> None
         return Tally()
 
     runtime: CoordinatorRuntime[Tally, Added] = CoordinatorRuntime(
-        TallyShard(load), led.durable, timers, Tally(), queue_max=10, turns=DecidingTurns()
+        TallyShard(load), led.durable, timers, Tally(), queue_max=10, slices=DecidingSlices()
     )
     await runtime.load()
     running = asyncio.ensure_future(runtime.run())

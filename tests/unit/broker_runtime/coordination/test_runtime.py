@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_runtime.coordination.deciding_turns import DecidingTurns
+from broker_runtime.coordination.deciding_slices import DecidingSlices
 from broker_runtime.coordination.runtime import CoordinatorRuntime
 from broker_runtime.coordination.seam import AtomicBatch
 from broker_runtime.coordination.timer_service import TimerService
@@ -54,7 +54,7 @@ async def running(
         return Tally()
 
     runtime = CoordinatorRuntime(
-        TallyShard(load), log, timers or TimerService[TallyDecision](), Tally(), 10, DecidingTurns()
+        TallyShard(load), log, timers or TimerService[TallyDecision](), Tally(), 10, DecidingSlices()
     )
     await runtime.load()
     task = asyncio.ensure_future(runtime.run())
@@ -123,7 +123,7 @@ async def test_a_timer_postponed_while_it_waited_for_a_commit_does_not_run(put_o
             timers.schedule("session", 60.0, at_the_end)
         return (), None
 
-    runtime = CoordinatorRuntime(TallyShard(load), log, timers, Tally(), 10, DecidingTurns())
+    runtime = CoordinatorRuntime(TallyShard(load), log, timers, Tally(), 10, DecidingSlices())
     await runtime.load()
     running = asyncio.ensure_future(runtime.run())
     log.durable.clear()
@@ -172,7 +172,7 @@ async def test_a_timer_that_the_log_refuses_is_tried_again_until_it_is_taken(
             taken.set()
         return [Added("ended", 1)], None
 
-    runtime = CoordinatorRuntime(TallyShard(load), log, timers, Tally(), 10, DecidingTurns())
+    runtime = CoordinatorRuntime(TallyShard(load), log, timers, Tally(), 10, DecidingSlices())
     await runtime.load()
     running = asyncio.ensure_future(runtime.run())
     timers.schedule("session", 0.0, at_the_end)
@@ -187,7 +187,7 @@ async def test_a_timer_that_the_log_refuses_is_tried_again_until_it_is_taken(
 async def test_a_timer_whose_next_step_counts_on_what_the_log_refused_is_tried_again_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As the slices of an assignment, or of offsets that are deleted with their topic: no slice may be left out."""
+    """As the chunks of an assignment, or of offsets that are deleted with their topic: no slice may be left out."""
     monkeypatch.setattr("broker_runtime.coordination.runtime._TIMER_RETRY_S", 0.0)
     log, timers = RefusingLog(), TimerService[TallyDecision]()
     log.refusals = 1
@@ -199,20 +199,20 @@ async def test_a_timer_whose_next_step_counts_on_what_the_log_refused_is_tried_a
     def step(number: int) -> TallyDecision:
         def decide(tally: Tally) -> tuple[Sequence[Added], None]:
             if number < 3:
-                timers.schedule("slices", 0.0, step(number + 1))
+                timers.schedule("chunks", 0.0, step(number + 1))
             else:
                 done.set()
-            return [Added(f"slice-{number}", 1)], None
+            return [Added(f"chunk-{number}", 1)], None
 
         return decide
 
-    runtime = CoordinatorRuntime(TallyShard(load), log, timers, Tally(), 10, DecidingTurns())
+    runtime = CoordinatorRuntime(TallyShard(load), log, timers, Tally(), 10, DecidingSlices())
     await runtime.load()
     running = asyncio.ensure_future(runtime.run())
-    timers.schedule("slices", 0.0, step(1))
+    timers.schedule("chunks", 0.0, step(1))
     await done.wait()
     await runtime.submit(lambda tally: ((), None))
-    assert list(runtime.state.sums) == ["slice-1", "slice-2", "slice-3"]
+    assert list(runtime.state.sums) == ["chunk-1", "chunk-2", "chunk-3"]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
@@ -226,7 +226,7 @@ async def test_a_synchronous_read_never_waits_and_sees_only_durable_state() -> N
     def look(tally: Tally) -> dict[str, int] | None:
         return dict(tally.sums)
 
-    runtime = CoordinatorRuntime(TallyShard(load), log, TimerService[TallyDecision](), Tally(), 10, DecidingTurns())
+    runtime = CoordinatorRuntime(TallyShard(load), log, TimerService[TallyDecision](), Tally(), 10, DecidingSlices())
     assert runtime.at_once(look) is None, "nothing is loaded"
     await runtime.load()
     running = asyncio.ensure_future(runtime.run())
@@ -305,31 +305,31 @@ async def test_a_due_timer_runs_although_earlier_requests_set_it_again() -> None
         assert await runtime.submit(heartbeat) == 1
 
 
-async def test_a_decision_in_slices_precedes_waiting_requests_and_repeats_a_refused_slice() -> None:
+async def test_a_decision_in_chunks_precedes_waiting_requests_and_repeats_a_refused_chunk() -> None:
     log, timers = FussyLog(), TimerService[TallyDecision]()
 
-    def slice_of(number: int) -> TallyDecision:
+    def chunk_of(number: int) -> TallyDecision:
         def decide(tally: Tally) -> tuple[Sequence[Added], None]:
             if number < 3:
-                timers.continue_with("adoption", slice_of(number + 1))
-            return [Added(f"slice-{number}", 1)], None
+                timers.continue_with("adoption", chunk_of(number + 1))
+            return [Added(f"chunk-{number}", 1)], None
 
         return decide
 
     def refused(tally: Tally) -> tuple[Sequence[Added], None]:
-        timers.continue_with("adoption", slice_of(0))
+        timers.continue_with("adoption", chunk_of(0))
         return [Added("bad", 1)], None
 
     def look(tally: Tally) -> tuple[Sequence[Added], int]:
         return (), len(tally.sums)
 
     async with running(log, timers) as runtime:
-        seen = await asyncio.gather(runtime.submit(slice_of(0)), runtime.submit(look))
+        seen = await asyncio.gather(runtime.submit(chunk_of(0)), runtime.submit(look))
         assert seen[1] == 4
         with pytest.raises(KafkaError):
             await runtime.submit(refused)
         assert await runtime.submit(look) == 4
-        assert log.keys == [b"slice-0", b"slice-1", b"slice-2", b"slice-3"]
+        assert log.keys == [b"chunk-0", b"chunk-1", b"chunk-2", b"chunk-3"]
 
 
 async def test_a_request_sent_in_time_is_decided_before_a_timer_that_was_due_before_it_was_read() -> None:
@@ -355,7 +355,7 @@ async def test_a_request_sent_in_time_is_decided_before_a_timer_that_was_due_bef
     assert decided[:3] == ["first", "a heartbeat", "the end of a session"]
 
 
-async def test_timers_have_turns_however_many_requests_wait() -> None:
+async def test_timers_have_iterations_however_many_requests_wait() -> None:
     log, timers, rounds = FussyLog(), TimerService[TallyDecision](), 0
     async with running(log, timers) as runtime:
         ended = asyncio.Event()
@@ -413,17 +413,17 @@ async def test_nothing_else_is_decided_while_a_decision_is_made_in_steps() -> No
     async with running(log) as runtime:
         slow = asyncio.ensure_future(runtime.submit(in_steps([Added("slow", 1)], seen)))
         quick = asyncio.ensure_future(runtime.submit(lambda tally: ([Added("quick", 1)], None)))
-        turns = 0
+        iterations = 0
         while not slow.done():
             await asyncio.sleep(0)
-            turns += 1
+            iterations += 1
         await quick
-    assert turns > 3, "others have their turns meanwhile"
+    assert iterations > 3, "others have their iterations meanwhile"
     assert (len(seen), set(seen)) == (STEPS, {0})
     assert log.keys == [b"slow", b"quick"]
 
 
-async def test_many_records_are_written_over_turns_in_their_order() -> None:
+async def test_many_records_are_written_over_iterations_in_their_order() -> None:
     log = FussyLog()
     records = [Added(f"name-{number}", 1) for number in range(1_000)]
     async with running(log) as runtime:

@@ -31,8 +31,8 @@ def test_a_timer_due_at_once_may_be_followed_by_others() -> None:
         assert runner.run(_due_in_order()) == ["first", "second", "last"]
 
 
-async def _due_by_turns() -> list[int]:
-    """Number of timers that fell due in each turn of the loop."""
+async def _due_by_iterations() -> list[int]:
+    """Number of timers that fell due in each iteration of the loop."""
     timers: TimerService[str] = TimerService()
     rung, came = 0, list[int]()
 
@@ -54,6 +54,6 @@ async def _due_by_turns() -> list[int]:
     return came
 
 
-def test_very_many_that_are_due_come_over_several_turns() -> None:
+def test_very_many_that_are_due_come_over_several_iterations() -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        assert max(runner.run(_due_by_turns())) <= 500
+        assert max(runner.run(_due_by_iterations())) <= 500

@@ -10,8 +10,8 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.epoch_ends import EpochEnds
 from broker_runtime.groups.partition_leaders import PAGE, PartitionLeaders
 from broker_runtime.groups.push.state.log_ends import Asked, End, Ends
+from broker_runtime.metadata.areas.topics import PartitionRecord, TopicRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.wire.messages import decode_request, encode_response_body
 from broker_runtime.wire.versions import OFFSET_FOR_LEADER_EPOCH
 

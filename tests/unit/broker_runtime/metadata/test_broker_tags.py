@@ -4,10 +4,10 @@ from uuid import UUID
 
 import pytest
 
+from broker_runtime.metadata.areas.brokers import BrokerEndpoint, RegisterBroker
+from broker_runtime.metadata.areas.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.broker_tags import broker_tags
-from broker_runtime.metadata.brokers import BrokerEndpoint, RegisterBroker
 from broker_runtime.metadata.codec import decode_record, encode_record
-from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.slicing.steps import at_once
 

@@ -5,14 +5,20 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from broker_runtime.metadata.brokers import BrokerEndpoint, FenceBroker, RegisterBroker, UnfenceBroker, UnregisterBroker
-from broker_runtime.metadata.cluster import ClusterRecord, FeatureLevelRecord
+from broker_runtime.metadata.areas.brokers import (
+    BrokerEndpoint,
+    FenceBroker,
+    RegisterBroker,
+    UnfenceBroker,
+    UnregisterBroker,
+)
+from broker_runtime.metadata.areas.cluster import ClusterRecord, FeatureLevelRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
+from broker_runtime.metadata.areas.producers import ProducerIdsRecord
+from broker_runtime.metadata.areas.quotas import ClientQuotaRecord
+from broker_runtime.metadata.areas.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.metadata.codec import RecordFormatError, decode_record, encode_record
-from broker_runtime.metadata.configs import ConfigRecord
-from broker_runtime.metadata.producers import ProducerIdsRecord
-from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 
 EVERY_KIND: list[MetadataRecord] = [
     ClusterRecord("abc"),

@@ -4,7 +4,7 @@ import pytest
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, BrokerSettings, broker_key, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
 from broker_runtime.metadata.describe_configs import ConfigSource, Described, describe_resource
 from broker_runtime.slicing.steps import at_once
 from tests.support.worlds.controller import Metadata

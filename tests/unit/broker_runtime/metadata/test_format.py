@@ -4,8 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.metadata.acls import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from broker_runtime.metadata.brokers import (
+from broker_runtime.metadata.areas.acls import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from broker_runtime.metadata.areas.brokers import (
     BrokerEndpoint,
     FenceBroker,
     RegisterBroker,
@@ -13,16 +13,16 @@ from broker_runtime.metadata.brokers import (
     UnfenceBroker,
     UnregisterBroker,
 )
-from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange, FeatureLevelRecord
+from broker_runtime.metadata.areas.cluster import ClusterRecord, ControllerChange, FeatureLevelRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
+from broker_runtime.metadata.areas.producers import ProducerIdsRecord
+from broker_runtime.metadata.areas.quotas import ClientQuotaRecord
+from broker_runtime.metadata.areas.scram_credentials import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+from broker_runtime.metadata.areas.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.metadata.codec import decode_record, encode_record
-from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import RECORD_TYPES, MetadataImage
-from broker_runtime.metadata.producers import ProducerIdsRecord
-from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.scram_credentials import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from broker_runtime.metadata.snapshots import load_in_steps, snapshot_pieces
-from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.slicing.steps import at_once
 
 ORDERS, GONE = UUID(int=5), UUID(int=6)

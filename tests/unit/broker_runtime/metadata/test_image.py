@@ -15,15 +15,15 @@ from broker_runtime.controller.configs import Change
 from broker_runtime.controller.registration import Heartbeat, Registration
 from broker_runtime.controller.sessions import Sessions
 from broker_runtime.errors import KafkaError
-from broker_runtime.metadata.brokers import FenceBroker, RegisterBroker, StopBroker, UnfenceBroker
+from broker_runtime.metadata.areas.brokers import FenceBroker, RegisterBroker, StopBroker, UnfenceBroker
+from broker_runtime.metadata.areas.cluster import ClusterRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
+from broker_runtime.metadata.areas.producers import ProducerIdsRecord
+from broker_runtime.metadata.areas.quotas import ClientQuotaRecord
+from broker_runtime.metadata.areas.topics import Partition, PartitionRecord, RemoveTopic, Topic, TopicRecord
 from broker_runtime.metadata.changes import Changes, Removals
-from broker_runtime.metadata.cluster import ClusterRecord
-from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.producers import ProducerIdsRecord
-from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.topics import Partition, PartitionRecord, RemoveTopic, Topic, TopicRecord
 from broker_runtime.slicing.steps import at_once
 from tests.support.worlds.controller import CLUSTER_ID, Metadata, endpoints
 

@@ -1,5 +1,6 @@
 """Counts of the cluster's and a broker's partitions, from metadata."""
 
+from broker_runtime.metadata.areas.topics import NO_LEADER, PartitionRecord
 from broker_runtime.metadata.metrics import (
     ControllerMetrics,
     OncePerState,
@@ -7,7 +8,6 @@ from broker_runtime.metadata.metrics import (
     controller_figures,
     replication_figures,
 )
-from broker_runtime.metadata.topics import NO_LEADER, PartitionRecord
 from tests.support.worlds.controller import Metadata
 
 

@@ -10,15 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from broker_runtime.metadata import quotas
-from broker_runtime.metadata.brokers import FenceBroker, RegisterBroker, StopBroker, UnfenceBroker, UnregisterBroker
+from broker_runtime.metadata.areas import quotas
+from broker_runtime.metadata.areas.brokers import (
+    FenceBroker,
+    RegisterBroker,
+    StopBroker,
+    UnfenceBroker,
+    UnregisterBroker,
+)
+from broker_runtime.metadata.areas.cluster import ClusterRecord, ControllerChange, FeatureLevelRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
+from broker_runtime.metadata.areas.connection_groups import ConnectionGroup, ConnectionGroupTable
+from broker_runtime.metadata.areas.producers import ProducerIdsRecord
+from broker_runtime.metadata.areas.quotas import ClientQuotaRecord
+from broker_runtime.metadata.areas.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.metadata.changes import Changes
-from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange, FeatureLevelRecord
-from broker_runtime.metadata.configs import ConfigRecord
-from broker_runtime.metadata.connection_groups import ConnectionGroup, ConnectionGroupTable
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.producers import ProducerIdsRecord
-from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.snapshots import (
     SNAPSHOT_BATCH_BYTES,
@@ -26,7 +33,6 @@ from broker_runtime.metadata.snapshots import (
     load_in_steps,
     snapshot_pieces,
 )
-from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.slicing.steps import at_once
 from tests.support.worlds.controller import endpoints
 

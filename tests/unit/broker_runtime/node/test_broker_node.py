@@ -11,11 +11,11 @@ import pytest
 from broker_runtime.cluster import reactions
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.configs import ConfigRecord
+from broker_runtime.metadata.areas.quotas import IP_RATE_KEY, ClientQuotaRecord
+from broker_runtime.metadata.areas.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.metadata.changes import Changes
-from broker_runtime.metadata.configs import ConfigRecord
-from broker_runtime.metadata.quotas import IP_RATE_KEY, ClientQuotaRecord
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.node.broker_node import BrokerNode
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.storage.disk.disk import Pause
@@ -132,7 +132,7 @@ async def test_a_change_of_one_partition_is_work_for_one(monkeypatch: pytest.Mon
 async def test_a_topic_that_is_made_again_does_not_wait_for_many_partitions_that_were_made_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reactions, "TURN_S", 0.0)
+    monkeypatch.setattr(reactions, "SLICE_S", 0.0)
     scene = await Scene.begun()
     many = (PartitionRecord(UUID(int=9), index, (1,), (1,), 1, 0, 0) for index in range(2_000))
     large = asyncio.create_task(scene.change(TopicRecord("many", UUID(int=9)), *many))

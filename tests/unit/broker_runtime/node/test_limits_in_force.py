@@ -11,11 +11,11 @@ import pytest
 from broker_runtime.config import broker_settings
 from broker_runtime.config.in_force.effective import effective_config
 from broker_runtime.errors import ConfigError
-from broker_runtime.metadata.quotas import IP_RATE_KEY, ClientQuotaRecord
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
+from broker_runtime.metadata.areas.quotas import IP_RATE_KEY, ClientQuotaRecord
 from broker_runtime.network.quotas.host_names import HostNames
-from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.node.limits_in_force import LimitsInForce
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.settings import QuotaSettings
 from tests.support.worlds.controller import Metadata
 
 pytestmark = pytest.mark.virtual_time

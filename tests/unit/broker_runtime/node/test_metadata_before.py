@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from broker_runtime.metadata.cluster import FeatureLevelRecord
+from broker_runtime.metadata.areas.cluster import FeatureLevelRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.node.metadata_before import MetadataNow
 from tests.support.audit.changes import ORDERS, fill

@@ -20,7 +20,7 @@ from broker_runtime.errors import ProtocolError
 from broker_runtime.observers.layout import layout_of, view_of
 from broker_runtime.observers.source import MessageSource, OutlivedError
 from broker_runtime.observers.view import Array, ReadOnlyError, Records, Struct, UnknownFieldError
-from broker_runtime.wire.decode import read_entity
+from broker_runtime.wire.encoding.decode import read_entity
 from broker_runtime.wire.messages import encode_request_body, message_type
 from broker_runtime.wire.reply import FileRegion
 from broker_runtime.wire.versions import FETCH, PRODUCE

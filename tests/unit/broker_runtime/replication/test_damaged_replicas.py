@@ -8,10 +8,10 @@ import pytest
 from broker_runtime.clock import Clock
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.log_dir.manager import LogManager

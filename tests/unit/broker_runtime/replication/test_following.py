@@ -13,7 +13,7 @@ from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
 from broker_runtime.config import BrokerConfig, TopicConfig
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.topics import Partition
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.replication.following.fetch_messages import Fetched, FetchLimits
 from broker_runtime.replication.following.fetcher import FetcherSettings, LeaderFetcher
 from broker_runtime.replication.following.follower import Cut, FollowerReplica, cut_for
@@ -450,7 +450,7 @@ def test_a_partition_with_a_new_epoch_is_fetched_in_that_epoch() -> None:
 
 
 def test_partitions_added_one_by_one_do_not_keep_the_leader_from_answering() -> None:
-    """As while metadata about thousands of them is applied over turns of the event loop."""
+    """The state while metadata about thousands of partitions is applied over several time slices."""
     pair = Pair(written({3: [b"a"]}), LogHouse())
     pair.run_until(lambda: pair.caught_up)
     pair.fetcher._waits_for_records = True

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import UnfenceBroker
+from broker_runtime.metadata.areas.brokers import UnfenceBroker
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.in_sync_sets import InSyncSets, InSyncSettings
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.steps import at_once

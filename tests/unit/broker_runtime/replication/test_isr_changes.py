@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.topics import Partition
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.replication import isr_changes
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.wanted_isr import wanted_change

@@ -4,7 +4,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.topics import Partition
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.replication.leader import LeaderReplica, PendingIsrChange
 from broker_runtime.replication.wanted_isr import wanted_change
 from tests.support.logs.logs import LogHouse

@@ -9,8 +9,8 @@ import pytest
 
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.slicing.steps import at_once
@@ -56,7 +56,7 @@ NEW_ID = UUID(int=77)
 
 
 def make_again(manager: ReplicaManager, leader: int = ME) -> None:
-    """Delete and create the topic in the image at once; logs follow over turns."""
+    """Delete and create the topic in the image at once; logs follow over time slices."""
     image = manager._image
     removal = image.apply(RemoveTopic(TOPIC_ID), image.next_offset)
     image.apply(TopicRecord("orders", NEW_ID), image.next_offset)

@@ -11,9 +11,9 @@ import pytest
 from broker_runtime.apis.fetch import replica_range
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import RegisterBroker, UnfenceBroker
+from broker_runtime.metadata.areas.brokers import RegisterBroker, UnfenceBroker
+from broker_runtime.metadata.areas.topics import PartitionRecord, TopicRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.on_demand import Importer
 from broker_runtime.replication import repairing
 from broker_runtime.replication.following.follower import FollowerReplica

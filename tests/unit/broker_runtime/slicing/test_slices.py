@@ -51,7 +51,7 @@ async def test_short_work_is_done_at_once(work: Work) -> None:
     assert len(work.slices) == 0
 
 
-async def test_each_work_has_a_slice_in_its_turn(work: Work) -> None:
+async def test_each_work_has_a_slice_in_its_time_slice(work: Work) -> None:
     a, b = work.slices.add(work.steps("a", 4)), work.slices.add(work.steps("b", 4))
     assert await a == "a"
     assert await b == "b"
@@ -71,12 +71,12 @@ async def test_an_iteration_of_the_event_loop_has_one_slice(work: Work) -> None:
 
 
 async def test_coroutines_wait_in_the_same_queue(work: Work) -> None:
-    async def turns(name: str) -> None:
+    async def three_slices(name: str) -> None:
         for _ in range(3):
-            await work.slices.turn()
+            await work.slices.next_slice()
             work.log.append(name)
 
-    task = asyncio.ensure_future(turns("coroutine"))
+    task = asyncio.ensure_future(three_slices("coroutine"))
     await asyncio.sleep(0)
     await work.slices.add(work.steps("a", 6))
     await task
@@ -198,7 +198,7 @@ async def test_coroutines_hold_room_too(work: Work) -> None:
         async with work.slices.room(40):
             inside += 1
             most = max(most, inside)
-            await work.slices.turn()
+            await work.slices.next_slice()
             inside -= 1
 
     steps = work.slices.add(work.steps("a", 4), 20)

@@ -6,6 +6,7 @@ import pytest
 
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.security.principal import ANONYMOUS, Principal
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.envelope import (
     VERSION,
     Envelope,
@@ -17,7 +18,6 @@ from broker_runtime.wire.envelope import (
 )
 from broker_runtime.wire.header import read_header, response_prefix
 from broker_runtime.wire.messages import decode_request, decode_response
-from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.versions import CREATE_TOPICS, DELETE_TOPICS, ENVELOPE
 
 SENT = Envelope(client_frame(CREATE_TOPICS, 7, "app", memoryview(b"body")), Principal("User", "älice"), "10.0.0.9")

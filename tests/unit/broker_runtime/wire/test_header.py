@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_runtime.errors import ProtocolError
+from broker_runtime.wire.encoding.varint import read_uvarint
 from broker_runtime.wire.header import read_header, response_prefix
 from broker_runtime.wire.messages import frame_request
-from broker_runtime.wire.varint import read_uvarint
 from broker_runtime.wire.versions import API_VERSIONS, FORMATS, METADATA, OWN_KEYS_FROM
 from kafka_bytes.varints import write_uvarint
 from tests.support.requests.request_frames import encode_request, is_flexible

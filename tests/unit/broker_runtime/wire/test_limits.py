@@ -7,11 +7,11 @@ import pytest
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.slicing.steps import at_once
-from broker_runtime.wire.encode import Pieces, encode_in_steps
+from broker_runtime.wire.encoding.encode import Pieces, encode_in_steps
+from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.varint import skip_tagged_fields
 from broker_runtime.wire.limits import ItemBudget, RequestLimits, RequestTooLargeError, ResponseTooLargeError
 from broker_runtime.wire.messages import decode_request_in_steps, encode_request_body, message_type
-from broker_runtime.wire.reader import RequestReader
-from broker_runtime.wire.varint import skip_tagged_fields
 from broker_runtime.wire.versions import DELETE_TOPICS, METADATA
 from kafka_bytes.varints import write_uvarint
 from tests.support.requests.filled_requests import filled_request

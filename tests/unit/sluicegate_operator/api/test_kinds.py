@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate_operator.api.kinds import BY_PEOPLE, KINDS, CustomKind
+from sluicegate_operator.api.kinds import KINDS, CustomKind
 from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.term import reconcilers
-from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, CUSTOM
+from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, USER_KINDS
 from sluicegate_operator.settings import read_settings
 from tests.support.fakes.kube.memory_kube import MemoryKube
 
@@ -23,16 +23,15 @@ UNMISTAKABLE = [kind for kind in KINDS.values() if kind.plural != "topics"]
 
 def test_every_model_has_a_line() -> None:
     assert {kind.model for kind in KINDS.values()} == set(Resource.__subclasses__())
-    assert [kind.kind for kind in CUSTOM] == [kind.name for kind in BY_PEOPLE]
-    # The watch gets one of CUSTOM, and compares it: with two objects for each kind, no event was understood.
-    assert any(kind is BROKER_CLUSTER for kind in CUSTOM)
+    # The watch gets one of USER_KINDS, and compares it: with two objects for each kind, no event was understood.
+    assert any(kind is BROKER_CLUSTER for kind in USER_KINDS)
 
 
 def test_every_queue_is_marked_by_its_cluster_and_every_named_queue_exists() -> None:
     settings = read_settings({}, None, None, None)
     queues = set(reconcilers(Context(MemoryKube(), settings), settings))  # type: ignore[arg-type]
     assert set(KINDS["BrokerCluster"].queues) == queues
-    assert {queue for kind in BY_PEOPLE for queue in kind.queues} <= queues
+    assert {queue for kind in KINDS.values() for queue in kind.queues} <= queues
 
 
 @pytest.mark.parametrize("kind", UNMISTAKABLE, ids=lambda kind: kind.name)

@@ -46,6 +46,10 @@ def test_every_command_of_the_pipeline_is_one_of_the_program() -> None:
         ),
         (("tail", "a", "b", "--table", "gap", "--once"), ["tail", "--table", "gap", "--once", "--", "a", "b"]),
         (
+            ("tail", "a", "--client", "-x*", "--topic", "orders", "--api", "Produce", "--own", "--json"),
+            ["tail", "--client=-x*", "--topic=orders", "--api=Produce", "--own", "--json", "--", "a"],
+        ),
+        (
             ("query", "--target", "x", "--spools", "y", "S"),
             ["query", "--spools", "y", "--target", "x", "--output", "table", "--", "S"],
         ),

@@ -31,14 +31,14 @@ class OneWrite:
 
     def __init__(self, **since: Any) -> None:
         self._since = since
-        self.held: CachedObject | None = None
+        self.cached: CachedObject | None = None
         self.undeclared = UndeclaredFields()
 
     async def apply_status(self, kind: Any, namespace: str, name: str, status: Any, **_: Any) -> CachedObject:
         meta = {**WRITTEN["metadata"], "resourceVersion": "4", **self._since.get("metadata", {})}
         told = {**WRITTEN, "metadata": meta, "status": {**status, **self._since.get("status", {})}}
-        self.held = Reader().held(CONNECTION_QUOTA, told)
-        return self.held
+        self.cached = Reader().read(CONNECTION_QUOTA, told)
+        return self.cached
 
 
 @pytest.mark.parametrize(
@@ -56,15 +56,15 @@ async def test_the_object_kept_after_a_write_is_the_written_one_or_an_equal_cach
 ) -> None:
     kube = OneWrite(**since)
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
-    quota = Reader().held(CONNECTION_QUOTA, WRITTEN).value
+    quota = Reader().read(CONNECTION_QUOTA, WRITTEN).value
     assert isinstance(quota, ConnectionQuota)
     progress = ready("Enforced", "enforced by all 3 brokers")
     found = conditions(quota, quota.status, progress.findings, now())
     status = ConnectionQuotaStatus(observed_generation=1, brokers="3/3", enforced_at=now(), conditions=found)
     written = await context.write_status(quota, status)
     assert written is not None
-    assert kube.held is not None
-    assert (written is kube.held.value) is is_known
+    assert kube.cached is not None
+    assert (written is kube.cached.value) is is_known
     assert (written.spec_version, written.status) == (("u", 1), status)
     assert await context.write_status(written, status) is None
     await context.aclose()
@@ -86,7 +86,7 @@ async def test_a_field_that_the_crd_does_not_declare_makes_no_write_of_its_own()
 async def test_no_status_is_written_to_another_object_of_the_name() -> None:
     kube = MemoryKube({**WRITTEN, "metadata": {**WRITTEN["metadata"], "uid": "of-the-next"}})
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
-    quota = Reader().held(CONNECTION_QUOTA, WRITTEN).value
+    quota = Reader().read(CONNECTION_QUOTA, WRITTEN).value
     assert isinstance(quota, ConnectionQuota)
     with pytest.raises(KubeConflictError, match="another object"):
         await context.write_status(quota, ConnectionQuotaStatus(brokers="3/3"))

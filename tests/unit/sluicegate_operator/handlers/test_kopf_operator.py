@@ -65,14 +65,14 @@ async def test_kopf_keeps_nothing_of_an_object(monkeypatch: pytest.MonkeyPatch) 
 async def test_an_object_that_the_handler_cannot_read_is_no_smaller_world(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kind is unknown, and listed again until the object is read."""
     odd = ["odd"]
-    read = Reader.held
+    read = Reader.read
 
-    def held(reader: Reader, kind: Kind, body: Mapping[str, Any]) -> CachedObject:
+    def note_and_read(reader: Reader, kind: Kind, body: Mapping[str, Any]) -> CachedObject:
         if body["metadata"]["name"] in odd:
             raise ValueError("what is this?")
         return read(reader, kind, body)
 
-    monkeypatch.setattr(Reader, "held", held)
+    monkeypatch.setattr(Reader, "read", note_and_read)
     script = Script(page(a_map("a", 3)), page(a_map("a", 3), a_map("odd", 6), version=6))
     async with cached(script, MAPS) as cache:
         assert await cache.get(CONFIG_MAP, "default", "a") is not None

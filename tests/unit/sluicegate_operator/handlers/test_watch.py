@@ -82,7 +82,7 @@ class Told:
     """A watch and the content of its cache."""
 
     watch: Watch
-    held: dict[tuple[str, str], CachedObject] = field(default_factory=dict)
+    cached: dict[tuple[str, str], CachedObject] = field(default_factory=dict)
 
 
 def watch_of(queues: dict[str, Marks]) -> Told:
@@ -90,11 +90,11 @@ def watch_of(queues: dict[str, Marks]) -> Told:
 
 
 def told(watch: Told, kind: Kind, type_: str, item: dict[str, Any]) -> None:
-    held = Reader().held(kind, item)
-    before = watch.held.pop((kind.kind, held.uid), None)
-    after = None if type_ == "DELETED" else held
+    cached = Reader().read(kind, item)
+    before = watch.cached.pop((kind.kind, cached.uid), None)
+    after = None if type_ == "DELETED" else cached
     if after is not None:
-        watch.held[kind.kind, held.uid] = after
+        watch.cached[kind.kind, cached.uid] = after
     if before is not None or after is not None:
         watch.watch.on_change(kind, before, after)
 
@@ -164,7 +164,7 @@ def test_each_deleted_cluster_of_a_name_is_remembered_until_its_claims_are_looke
     item = body(BROKER_CLUSTER, "shop", spec)
 
     def of(uid: str) -> CachedObject:
-        return Reader().held(BROKER_CLUSTER, {**item, "metadata": {**item["metadata"], "uid": uid}})
+        return Reader().read(BROKER_CLUSTER, {**item, "metadata": {**item["metadata"], "uid": uid}})
 
     watch.on_change(BROKER_CLUSTER, of("first"), None)
     # The watch may report the next object in place of the previous one.
@@ -183,7 +183,7 @@ def test_a_cluster_that_is_deleted_with_cascade_orphan_keeps_its_claims(
     item = body(BROKER_CLUSTER, "shop", spec | {"storage": {"deleteClaims": True}})
 
     def of(**meta: Any) -> CachedObject:
-        return Reader().held(BROKER_CLUSTER, {**item, "metadata": item["metadata"] | meta})
+        return Reader().read(BROKER_CLUSTER, {**item, "metadata": item["metadata"] | meta})
 
     living = of()
     going = of(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=finalizers)
@@ -425,9 +425,9 @@ def test_the_first_seen_time_of_a_recreated_objects_predecessor_is_forgotten(que
     seen = FirstSeen()
     watch = Watch(seen, queues, {})  # type: ignore[arg-type]
     item = body(CONNECTION_QUOTA, "q", {**REF, "target": {"broker": {}}, "maxConnectionCreationRate": 5})
-    before, quota = Reader().held(CONNECTION_QUOTA, item), parse_resource(item)
+    before, quota = Reader().read(CONNECTION_QUOTA, item), parse_resource(item)
     watch.on_change(CONNECTION_QUOTA, None, before)
     item["metadata"]["uid"] = "uid-of-the-next"
-    watch.on_change(CONNECTION_QUOTA, before, Reader().held(CONNECTION_QUOTA, item))
+    watch.on_change(CONNECTION_QUOTA, before, Reader().read(CONNECTION_QUOTA, item))
     assert seen.of(quota) is None
     assert seen.of(parse_resource(item)) is not None

@@ -17,7 +17,7 @@ from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.connecting.known_answers import KEPT_MAX_BYTES, KnownAnswers
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kafka_admin.quotas import describe_all
-from sluicegate_operator.planning.layout.limits import IP, QuotaKey, ip_rates
+from sluicegate_operator.planning.limits.limits import IP, QuotaKey, ip_rates
 from tests.support.fakes.scripted_peer import NO_THROTTLE, ScriptedPeer
 
 pytestmark = pytest.mark.virtual_time

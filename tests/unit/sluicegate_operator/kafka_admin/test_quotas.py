@@ -1,8 +1,8 @@
 """The number of limits in one request, and the limits that are never changed separately."""
 
 from sluicegate_operator.kafka_admin.quotas import ALTERED_A_REQUEST, requests
-from sluicegate_operator.planning.layout.connection_groups import group_limits, membership
-from sluicegate_operator.planning.layout.limits import QuotaKey, ip_rates
+from sluicegate_operator.planning.limits.connection_groups import group_limits, membership
+from sluicegate_operator.planning.limits.limits import QuotaKey, ip_rates
 
 
 def test_no_request_is_longer_than_a_controller_may_be_held_up_by_it() -> None:

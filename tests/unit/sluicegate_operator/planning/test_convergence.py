@@ -17,8 +17,8 @@ from sluicegate_operator.api import (
 )
 from sluicegate_operator.planning.layout.broker_config import OwnTags, plan_broker_config
 from sluicegate_operator.planning.layout.cluster_layout import PROTOCOLS
-from sluicegate_operator.planning.layout.connection_groups import group_limits
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.connection_groups import group_limits
+from sluicegate_operator.planning.limits.limits import (
     Action,
     DesiredLimits,
     LimitKey,
@@ -188,16 +188,16 @@ OBSERVER_KEYS = ["observer.class.names", "observer.a.class", "observer.a.size", 
 
 
 @given(brokers(OBSERVER_KEYS), some(OBSERVER_KEYS, VALUES), st.booleans())
-def test_observers(world: Brokers, desired: dict[str, str], hold: bool) -> None:
+def test_observers(world: Brokers, desired: dict[str, str], keeps: bool) -> None:
     def look() -> bool:
         observed = {broker: ObservedObservers(view.default, view.own) for broker, view in world.observed().items()}
-        actions = diff_observers(desired, observed, hold=hold)
+        actions = diff_observers(desired, observed, keeps=keeps)
         for action in actions:
             world.do(action)
         return bool(actions)
 
     settles(look)
-    if world.ids and not hold:
+    if world.ids and not keeps:
         assert world.default == desired
 
 

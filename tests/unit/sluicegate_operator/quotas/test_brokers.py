@@ -7,7 +7,7 @@ import pytest
 from sluicegate_operator.fleet.kafka.asking import NoBrokerError, Unreachable
 from sluicegate_operator.fleet.kafka.broker_limits import apply_actions, observe_limits
 from sluicegate_operator.kafka_admin.quotas import ALTERED_A_REQUEST
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.limits import (
     DesiredLimits,
     LimitKey,
     ObservedLimits,
@@ -19,9 +19,11 @@ from sluicegate_operator.planning.layout.limits import (
 from sluicegate_operator.quotas.brokers import (
     EnforcementResult,
     EnforcementState,
+    ListenerWishes,
     WantedLimits,
     enforce,
 )
+from sluicegate_operator.quotas.kept_limits import Keep
 from sluicegate_operator.quotas.model import Limits, TargetKey, TargetKind
 from sluicegate_operator.quotas.state.ledger import LimitLedger
 from sluicegate_operator.quotas.state.unconfirmed_limits import AGAIN_S
@@ -41,13 +43,11 @@ async def run(
     desired: DesiredLimits,
     *,
     deadline_s: float = 5.0,
-    released: frozenset[LimitKey] = frozenset(),
+    released: frozenset[LimitKey] | None = None,
 ) -> EnforcementResult:
     pool = cluster.pool()
     async with pool.admin:
-        return await enforce(
-            pool, WantedLimits(desired, asyncio.get_running_loop().time(), deadline_s, released=released)
-        )
+        return await enforce(pool, WantedLimits(desired, asyncio.get_running_loop().time(), deadline_s, ours=released))
 
 
 def states(result: EnforcementResult) -> list[EnforcementState]:
@@ -98,7 +98,7 @@ async def test_while_something_cannot_be_read_limits_become_stricter_and_none_is
     )
     pool = cluster.pool()
     async with pool.admin:
-        result = await enforce(pool, WantedLimits(wanted, asyncio.get_running_loop().time(), hold=True))
+        result = await enforce(pool, WantedLimits(wanted, asyncio.get_running_loop().time(), keep=Keep(all=True)))
     assert cluster.defaults == {EXTERNAL_RATE: "20", COUNT: "9", RATE: "7", overrides: "10.0.0.1:5,2001:db8::7:3"}
     assert cluster.ip_rates == {"127.0.1.7": 5.0, None: 30.0}
     assert result.is_complete
@@ -110,7 +110,9 @@ async def test_limits_of_a_listener_that_brokers_may_have_open_yet_are_not_lifte
     closing = {TargetKey(TargetKind.LISTENER, "EXTERNAL"): Limits(rate=50)}
     pool = cluster.pool()
     async with pool.admin:
-        result = await enforce(pool, WantedLimits(DesiredLimits(), asyncio.get_running_loop().time(), closing=closing))
+        result = await enforce(
+            pool, WantedLimits(DesiredLimits(), asyncio.get_running_loop().time(), listeners=ListenerWishes(closing))
+        )
     assert cluster.defaults == {EXTERNAL_RATE: "50"}
     assert result.is_complete
 
@@ -346,9 +348,9 @@ async def test_all_limits_are_read_from_the_pass_on_that_finds_an_unreadable_quo
     async with pool.admin:
         await enforce(pool, WantedLimits(wanted, asyncio.get_running_loop().time()), ledger)
         cluster.defaults = {RATE: "20"}
-        await enforce(pool, WantedLimits(wanted, asyncio.get_running_loop().time(), hold=True), ledger)
+        await enforce(pool, WantedLimits(wanted, asyncio.get_running_loop().time(), keep=Keep(all=True)), ledger)
     assert cluster.defaults == {RATE: "20"}
-    assert list(ledger.kept_back) == [RATE]
+    assert list(ledger.kept) == [RATE]
 
 
 def test_external_brokers_are_not_asked_for_connection_groups() -> None:

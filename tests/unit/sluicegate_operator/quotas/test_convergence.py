@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sluicegate_operator.api import BrokerListener, ConnectionQuota, parse_resource
 from sluicegate_operator.engine.context.first_seen import FirstSeen
-from sluicegate_operator.planning.layout.connection_groups import group_limits
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.connection_groups import group_limits
+from sluicegate_operator.planning.limits.limits import (
     Lifted,
     LimitKey,
     ObservedLimits,
@@ -24,7 +24,7 @@ from sluicegate_operator.planning.layout.limits import (
     is_limit_key,
     missing,
 )
-from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.limits.workloads import Members
 from sluicegate_operator.quotas.plan import Claim, QuotaPlan, Scope, plan_in_steps
 from sluicegate_operator.quotas.state.known import ClusterFacts, KnownBrokers
 from sluicegate_operator.quotas.state.state import GovernedQuotas

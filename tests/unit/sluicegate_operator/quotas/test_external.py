@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from sluicegate_operator.planning.layout.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
+from sluicegate_operator.planning.limits.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
 from sluicegate_operator.quotas import external
 from sluicegate_operator.quotas.brokers import EnforcementResult, EnforcementState, WantedLimits
 from sluicegate_operator.quotas.external import enforce_beside_others
+from sluicegate_operator.quotas.kept_limits import Keep
 from sluicegate_operator.quotas.shared_limits import Mine
 from sluicegate_operator.quotas.state.ledger import LimitLedger
 from sluicegate_operator.quotas.state.unconfirmed_limits import AGAIN_S, LATE_S
@@ -32,7 +33,7 @@ class Outside:
         before: Mine = frozenset(),
         changed: frozenset[LimitKey] = frozenset(),
         *,
-        hold: bool = False,
+        keeps_all: bool = False,
         **configs: str,
     ) -> EnforcementResult:
         desired = DesiredLimits({key.replace("_", "."): value for key, value in configs.items()}, exclusive=False)
@@ -42,7 +43,7 @@ class Outside:
             self.remembered.append((mine, dict(self.cluster.defaults)))
 
         async with pool.admin:
-            wanted = WantedLimits(desired, asyncio.get_running_loop().time(), changed=changed, hold=hold)
+            wanted = WantedLimits(desired, asyncio.get_running_loop().time(), changed=changed, keep=Keep(all=keeps_all))
             return await enforce_beside_others(pool, wanted, self.ledger, before, remember)
 
 
@@ -60,7 +61,7 @@ async def test_what_is_set_is_remembered_before_and_forgotten_after() -> None:
 async def test_no_limit_is_lifted_or_held_for_others_while_a_quota_is_unreadable() -> None:
     outside = Outside()
     outside.cluster.defaults = {"max.connections.per.ip": "9", COUNT: "5"}
-    await outside.enforce(frozenset((COUNT,)), hold=True, max_connections="7")
+    await outside.enforce(frozenset((COUNT,)), keeps_all=True, max_connections="7")
     assert outside.cluster.defaults == {"max.connections.per.ip": "9", COUNT: "5"}
     assert outside.remembered == []
 
@@ -170,7 +171,7 @@ async def test_a_limit_of_ours_whose_new_value_is_refused_stays_ours() -> None:
 async def test_nothing_is_forgotten_while_something_cannot_be_read() -> None:
     outside = Outside()
     outside.cluster.defaults = {COUNT: "5"}
-    assert (await outside.enforce(frozenset((COUNT,)), hold=True)).is_complete
+    assert (await outside.enforce(frozenset((COUNT,)), keeps_all=True)).is_complete
     assert outside.cluster.defaults == {COUNT: "5"}
     assert outside.remembered == []
 
@@ -178,7 +179,7 @@ async def test_nothing_is_forgotten_while_something_cannot_be_read() -> None:
 async def test_limits_of_others_are_not_sent_to_a_broker_that_lacks_them() -> None:
     outside = Outside()
     outside.cluster.defaults, outside.cluster.lags = {COUNT: "9"}, {1}
-    await outside.enforce(hold=True)
+    await outside.enforce(keeps_all=True)
     assert outside.cluster.alterations == 0
 
 

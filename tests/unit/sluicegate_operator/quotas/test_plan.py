@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.planning.layout.limits import (
+from sluicegate_operator.planning.limits.limits import (
     DesiredLimits,
     LimitKey,
     ObservedLimits,
@@ -31,6 +31,7 @@ from sluicegate_operator.quotas.model import (
 )
 from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas
 from tests.support.manifests.bad_manifests import cluster, external, listener, quota
+from tests.support.manifests.quota_manifests import adaptive
 from tests.support.oracles.limits_model import apply_actions, diff_limits
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -71,6 +72,29 @@ def plan(*quotas: ConnectionQuota, of: BrokerCluster | None = None) -> QuotaPlan
             {"max.connection.creation.rate": "7", "max.connections": "9"},
             {},
             id="a limit of the broker is two unprefixed keys",
+        ),
+        pytest.param(
+            {"listener": "EXTERNAL"},
+            {"adaptive": adaptive(50, 2000, "20ms"), "maxConnections": 80},
+            {
+                EXTERNAL_RATE: "2000",
+                "listener.name.external.connection.quota.adaptive.min.rate": "50",
+                "listener.name.external.connection.quota.adaptive.p99.ms": "20",
+                "listener.name.external.max.connections": "80",
+            },
+            {},
+            id="an adaptive rate has its maximum under Kafka's key",
+        ),
+        pytest.param(
+            {"broker": {}},
+            {"adaptive": adaptive(50, 2000, "20ms")},
+            {
+                "max.connection.creation.rate": "2000",
+                "connection.quota.adaptive.min.rate": "50",
+                "connection.quota.adaptive.p99.ms": "20",
+            },
+            {},
+            id="an adaptive rate of the broker has no prefix",
         ),
         pytest.param(
             {"listener": "EXTERNAL"},
@@ -394,3 +418,29 @@ def test_brokers_that_no_client_can_reach_are_not_limited() -> None:
     assert {verdict.outcome for verdict in made.verdicts.values()} == {QuotaOutcome.LISTENER_MISSING}
     assert "has no BrokerListener" in made.verdicts["q0"].message
     assert plan_quotas(a_cluster(), [a_listener()], quotas).desired.configs["max.connections"] == "1"
+
+
+ADAPTIVE_P99 = "listener.name.external.connection.quota.adaptive.p99.ms"
+
+
+def test_of_a_fixed_and_an_adaptive_rate_the_one_with_the_lower_maximum_is_enforced() -> None:
+    adapts = a_quota("adapts", {"listener": "EXTERNAL"}, age=1, adaptive=adaptive(50, 2000))
+    for fixed, winner, adapting in ((100, "fixed", False), (2001, "adapts", True)):
+        found = plan(adapts, a_quota("fixed", {"listener": "EXTERNAL"}, maxConnectionCreationRate=fixed))
+        assert found.desired.configs[EXTERNAL_RATE] == str(min(fixed, 2000))
+        assert (ADAPTIVE_P99 in found.desired.configs) is adapting
+        outcomes = {name: verdict.outcome for name, verdict in found.verdicts.items()}
+        assert outcomes == dict.fromkeys(("adapts", "fixed"), QuotaOutcome.CONFLICTED) | {winner: QuotaOutcome.ACCEPTED}
+
+
+def test_a_cluster_of_apache_kafka_has_no_adaptive_rates() -> None:
+    found = plan(a_quota("adapts", {"broker": {}}, adaptive=adaptive()), of=a_cluster(external()))
+    verdict = found.verdicts["adapts"]
+    assert verdict.outcome is QuotaOutcome.UNSUPPORTED
+    assert verdict.message.endswith("has no adaptive rates; set maxConnectionCreationRate")
+    assert found.desired.configs == {}
+
+
+def test_the_operator_owns_the_keys_of_adaptive_rates() -> None:
+    assert is_limit_key(ADAPTIVE_P99)
+    assert is_limit_key("connection.quota.adaptive.min.rate")

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.planning.layout.connection_groups import group_limits, membership, number_of_pod
-from sluicegate_operator.planning.layout.limits import DesiredLimits, LimitKey, ObservedLimits, QuotaKey, ip_rate
+from sluicegate_operator.planning.limits.connection_groups import group_limits, membership, number_of_pod
+from sluicegate_operator.planning.limits.limits import DesiredLimits, LimitKey, ObservedLimits, QuotaKey, ip_rate
+from sluicegate_operator.quotas.kept_limits import Keep, keep_limits
 from sluicegate_operator.quotas.model import Limits, QuotaOutcome, TargetKey, TargetKind, pods_unknown
-from sluicegate_operator.quotas.observing.held_limits import hold
 from sluicegate_operator.quotas.plan import QuotaPlan
 from tests.support.manifests.bad_manifests import cluster, listener, quota
 from tests.support.manifests.quota_manifests import of_pods
@@ -232,13 +232,15 @@ def test_while_something_cannot_be_read_an_address_is_that_of_the_pod_that_has_i
     for before, now in ((A, B), (B, A)):
         had = ObservedLimits(quotas=membership("default/q", {"10.0.0.1": before, "10.0.0.2": before}))
         wanted = DesiredLimits({}, membership("default/q", {"10.0.0.1": now}))
-        assert hold(wanted, {1: had}).quotas == membership("default/q", {"10.0.0.1": now, "10.0.0.2": before})
+        assert keep_limits(wanted, {1: had}, Keep(all=True)).quotas == membership(
+            "default/q", {"10.0.0.1": now, "10.0.0.2": before}
+        )
 
 
 def test_while_something_cannot_be_read_an_enforced_group_is_not_told_to_observe() -> None:
     wanted = plan(a_quota("range", {"cidr": "10.0.0.0/8"}, maxConnections=5, mode="Observe")).desired
     had = plan(a_quota("range", {"cidr": "10.0.0.0/8"}, maxConnections=9), a_quota("gone", of_pods(), maxConnections=1))
-    held = hold(wanted, {1: ObservedLimits(quotas=had.desired.quotas)})
+    held = keep_limits(wanted, {1: ObservedLimits(quotas=had.desired.quotas)}, Keep(all=True))
     assert held.quotas == {
         **group_limits("default/range", None, 5, shared=False, observe=False),
         **listed("default/range", "10.0.0.0/8"),

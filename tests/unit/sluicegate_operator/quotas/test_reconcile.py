@@ -18,7 +18,7 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.cache.cached_object import CachedObject
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
-from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.limits.workloads import Members
 from sluicegate_operator.quotas.reconcile import STARTING_S, QuotaReconciler, SelectedPods
 from sluicegate_operator.quotas.state.state import GovernedQuotas
 from sluicegate_operator.quotas.state.unconfirmed_limits import AGAIN_S

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.limits.workloads import Members
 from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.quota_manifests import of_pods
 from tests.unit.sluicegate_operator.quotas.test_reconcile import Selected, Shop, cluster, quota

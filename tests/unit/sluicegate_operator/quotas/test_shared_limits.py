@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluicegate_operator.planning.layout.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, ip_rate
+from sluicegate_operator.planning.limits.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, ip_rate
 from sluicegate_operator.quotas.shared_limits import Overrides, beside_others, keys_of, mine_of, overridden, those_of
 
 ALL = DesiredLimits(

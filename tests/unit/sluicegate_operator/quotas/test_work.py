@@ -8,7 +8,7 @@ import pytest
 
 from sluicegate_operator.kafka_admin.connecting import connection
 from sluicegate_operator.quotas import plan
-from sluicegate_operator.quotas.plan import COMPARED_A_TURN, PLANNED_A_TURN
+from sluicegate_operator.quotas.plan import COMPARED_PER_SLICE, PLANNED_PER_SLICE
 from sluicegate_operator.quotas.state import state
 from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.worlds.planned_quotas import PlannedQuotas
@@ -154,7 +154,7 @@ async def test_planning_lets_others_have_the_loop_after_so_many(monkeypatch: pyt
     for _ in planner.update(snapshot.cluster, snapshot.listeners, snapshot.quotas, shop.now()):
         most, before = max(most, planned.calls - before), planned.calls
     assert planned.calls == MANY
-    assert 0 < most <= PLANNED_A_TURN < COMPARED_A_TURN
+    assert 0 < most <= PLANNED_PER_SLICE < COMPARED_PER_SLICE
 
 
 async def test_counts_of_more_addresses_than_kafka_keeps_in_one_value_are_refused_to_the_youngest() -> None:

@@ -21,7 +21,7 @@ def object_name_rule(field: str, what: str) -> Rule:
     return Rule(
         cel=f"!has(self.{field}) || self.{field}.matches('{OBJECT_NAME_PATTERN}')",
         message=f"{field} must be the name of a {what}: lower-case letters, digits, '-' and '.'",
-        holds=lambda model: (
+        allows=lambda model: (
             getattr(model, attribute) is None
             or re.fullmatch(OBJECT_NAME_PATTERN, getattr(model, attribute)) is not None
         ),
@@ -34,7 +34,7 @@ def uri_rule() -> Rule:
         cel=f"!has(self.uri) || self.uri.matches('{URI_PATTERN}')",
         message="uri must be s3://bucket/path with options after a '?', for example s3://audit/shop?region=eu-west-1,"
         " and without credentials: set secretName for them",
-        holds=lambda model: model.uri is None or re.fullmatch(URI_PATTERN, model.uri) is not None,
+        allows=lambda model: model.uri is None or re.fullmatch(URI_PATTERN, model.uri) is not None,
         field="uri",
     )
 
@@ -44,7 +44,7 @@ class AuditLanding(Model):
         Rule(
             cel="has(self.uri) != has(self.claimName)",
             message="segments go to one place: set exactly one of uri (s3://bucket/path) and claimName",
-            holds=lambda landing: (landing.uri is None) != (landing.claim_name is None),
+            allows=lambda landing: (landing.uri is None) != (landing.claim_name is None),
         ),
         uri_rule(),
         object_name_rule("claimName", "PersistentVolumeClaim"),
@@ -54,7 +54,7 @@ class AuditLanding(Model):
             cel=f"!has(self.quota) || (self.quota.matches('{QUANTITY_PATTERN}')"
             f" && quantity(self.quota).compareTo(quantity('{QUOTA_MIN}')) >= 0)",
             message=f"quota must be a Kubernetes quantity of at least {QUOTA_MIN}, for example 100Gi",
-            holds=lambda landing: (
+            allows=lambda landing: (
                 landing.quota is None or (is_quantity(landing.quota) and amount(landing.quota) >= amount(QUOTA_MIN))
             ),
             field="quota",

@@ -46,7 +46,7 @@ def tag_rules() -> tuple[Rule, ...]:
             f" k.matches('{NAME_PATTERN}') && !(k in {cel_list(BUILT_IN_TAGS)}))",
             message="names of tags must be 1 to 128 letters, digits and '._/-', begin with a letter or digit, and not"
             " be names that brokers use themselves (docs/reference/broker-metadata.md)",
-            holds=lambda model: all(
+            allows=lambda model: all(
                 re.fullmatch(NAME_PATTERN, name) and name not in BUILT_IN_TAGS
                 for name in (*_tags(model), *_labels(model))
             ),
@@ -54,7 +54,7 @@ def tag_rules() -> tuple[Rule, ...]:
         Rule(
             cel=f"!has(self.tags) || self.tags.all(k, self.tags[k].matches('{VALUE_PATTERN}'))",
             message="values of tags must be 1 to 256 printable ASCII characters, without a space at either end",
-            holds=lambda model: all(re.fullmatch(VALUE_PATTERN, value) for value in _tags(model).values()),
+            allows=lambda model: all(re.fullmatch(VALUE_PATTERN, value) for value in _tags(model).values()),
             field="tags",
         ),
         Rule(
@@ -62,7 +62,7 @@ def tag_rules() -> tuple[Rule, ...]:
             f" self.tagsFromNodeLabels[k].matches('{LABEL_KEY_PATTERN}') && !(has(self.tags) && k in self.tags))",
             message="tagsFromNodeLabels must map tags to node labels, for example zone: topology.kubernetes.io/zone,"
             " without a tag that is in tags",
-            holds=lambda model: all(
+            allows=lambda model: all(
                 re.fullmatch(LABEL_KEY_PATTERN, label) and name not in _tags(model)
                 for name, label in _labels(model).items()
             ),

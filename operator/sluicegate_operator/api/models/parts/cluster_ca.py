@@ -18,7 +18,7 @@ CLUSTER_CA_STAYS = TransitionRule(
     cel="has(self.clusterCa) == has(oldSelf.clusterCa)",
     message="clusterCa cannot be added or removed, because nodes with TLS and nodes without it cannot reach each other;"
     " create a new BrokerCluster, and move the topics of this one to it (docs/scaling.md)",
-    holds=lambda old, new: (new.cluster_ca is None) == (old.cluster_ca is None),
+    allows=lambda old, new: (new.cluster_ca is None) == (old.cluster_ca is None),
     field="clusterCa",
 )
 """A rule of the spec of a BrokerCluster."""
@@ -29,21 +29,21 @@ class ClusterCa(Model):
         Rule(
             cel=f"!has(self.secretName) || self.secretName.matches('{OBJECT_NAME_PATTERN}')",
             message="secretName must be the name of a Secret: lower-case letters, digits, '-' and '.'",
-            holds=lambda ca: ca.secret_name is None or re.fullmatch(OBJECT_NAME_PATTERN, ca.secret_name) is not None,
+            allows=lambda ca: ca.secret_name is None or re.fullmatch(OBJECT_NAME_PATTERN, ca.secret_name) is not None,
             field="secretName",
         ),
         Rule(
             cel="self.generateCertificateAuthority != has(self.secretName)",
             message="secretName is needed with generateCertificateAuthority false, and only then: name the Secret of"
             " your authority, or let the operator make one",
-            holds=lambda ca: ca.generate_certificate_authority != (ca.secret_name is not None),
+            allows=lambda ca: ca.generate_certificate_authority != (ca.secret_name is not None),
             field="secretName",
         ),
         Rule(
             cel="self.renewalDays < self.validityDays",
             message="renewalDays must be less than validityDays: it is the time before the end at which certificates"
             " are renewed",
-            holds=lambda ca: ca.renewal_days < ca.validity_days,
+            allows=lambda ca: ca.renewal_days < ca.validity_days,
             field="renewalDays",
         ),
     )

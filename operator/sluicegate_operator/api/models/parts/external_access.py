@@ -80,7 +80,7 @@ def _field_rule(field: str, attribute: str) -> Rule:
     return Rule(
         cel=f"(self.type in [{', '.join(repr(type_) for type_ in types)}]) == has(self.{field})",
         message=f"{field} is required for type {' or '.join(types)}, and only allowed there: set both or neither",
-        holds=lambda model: (model.type in types) == (getattr(model, attribute) is not None),
+        allows=lambda model: (model.type in types) == (getattr(model, attribute) is not None),
         field=field,
     )
 
@@ -92,7 +92,7 @@ class ExternalAuthentication(Model):
             cel=f"(self.type in [{', '.join(repr(type_) for type_ in WITH_PASSWORD)}]) == has(self.username)",
             message=f"username is required for type {' or '.join(WITH_PASSWORD)}, and only allowed there: set both or"
             " neither",
-            holds=lambda model: (model.type in WITH_PASSWORD) == (model.username is not None),
+            allows=lambda model: (model.type in WITH_PASSWORD) == (model.username is not None),
             field="username",
         ),
     )
@@ -118,7 +118,7 @@ class ExternalAccess(Model):
             cel="!has(self.authentication) || self.authentication.type != 'tls' || has(self.tls)",
             message="authentication.type tls needs tls: set tls, and its trustedCertificates if the brokers'"
             " certificates are of a private authority",
-            holds=lambda model: (
+            allows=lambda model: (
                 model.authentication is None or model.authentication.type != "tls" or model.tls is not None
             ),
             field="authentication",

@@ -23,19 +23,19 @@ class LabelExpression(Model):
         Rule(
             cel=f"self.key.matches('{LABEL_KEY_PATTERN}')",
             message="key must be a label key, for example app.kubernetes.io/name",
-            holds=lambda one: re.fullmatch(LABEL_KEY_PATTERN, one.key) is not None,
+            allows=lambda one: re.fullmatch(LABEL_KEY_PATTERN, one.key) is not None,
             field="key",
         ),
         Rule(
             cel="(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
             message="operators In and NotIn need values; Exists and DoesNotExist must not have values",
-            holds=lambda one: (one.operator in ("In", "NotIn")) == bool(one.values),
+            allows=lambda one: (one.operator in ("In", "NotIn")) == bool(one.values),
             field="values",
         ),
         Rule(
             cel=f"!has(self.values) || self.values.all(x, x.matches('{LABEL_VALUE_PATTERN}'))",
             message="values must be label values: at most 63 letters, digits, '-', '_' and '.', or empty",
-            holds=lambda one: all(re.fullmatch(LABEL_VALUE_PATTERN, value) for value in one.values or ()),
+            allows=lambda one: all(re.fullmatch(LABEL_VALUE_PATTERN, value) for value in one.values or ()),
             field="values",
         ),
     )

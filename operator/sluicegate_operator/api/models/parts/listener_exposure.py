@@ -25,7 +25,7 @@ class NodePorts(Model):
             cel="has(self.bootstrap) || has(self.firstBroker)",
             message="nodePorts must have bootstrap, firstBroker or both; without nodePorts the API server chooses the"
             " ports",
-            holds=lambda ports: ports.bootstrap is not None or ports.first_broker is not None,
+            allows=lambda ports: ports.bootstrap is not None or ports.first_broker is not None,
         ),
     )
 
@@ -40,7 +40,7 @@ class ProxyProtocol(Model):
         Rule(
             cel="self.trusted.all(range, isCIDR(range))",
             message="proxyProtocol.trusted must be CIDR ranges, for example 10.0.0.0/8 or 192.0.2.7/32",
-            holds=lambda proxy: all(is_cidr(trusted) for trusted in proxy.trusted),
+            allows=lambda proxy: all(is_cidr(trusted) for trusted in proxy.trusted),
             field="trusted",
         ),
     )

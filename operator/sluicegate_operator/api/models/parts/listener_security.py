@@ -42,7 +42,7 @@ def _only_for(field: str, attribute: str, types: tuple[str, ...]) -> Rule:
     return Rule(
         cel=f"!has(self.{field}) || self.type in [{listed}]",
         message=f"{field} is only for type {named}: remove it, or change type",
-        holds=lambda model: getattr(model, attribute) is None or model.type in types,
+        allows=lambda model: getattr(model, attribute) is None or model.type in types,
         field=field,
     )
 
@@ -55,13 +55,13 @@ class ListenerAuthentication(Model):
         Rule(
             cel="self.type != 'oauth' || has(self.jwksEndpointUri)",
             message="type oauth needs jwksEndpointUri, the address of the issuer's public keys",
-            holds=lambda model: model.type != "oauth" or model.jwks_endpoint_uri is not None,
+            allows=lambda model: model.type != "oauth" or model.jwks_endpoint_uri is not None,
             field="jwksEndpointUri",
         ),
         Rule(
             cel=f"!has(self.jwksEndpointUri) || self.jwksEndpointUri.matches('{URL_PATTERN}')",
             message="jwksEndpointUri must be an https:// address, because keys from http:// could be forged",
-            holds=lambda model: (
+            allows=lambda model: (
                 model.jwks_endpoint_uri is None or re.fullmatch(URL_PATTERN, model.jwks_endpoint_uri) is not None
             ),
             field="jwksEndpointUri",

@@ -35,7 +35,7 @@ def pairs_rule(field: str, attribute: str, value_pattern: str) -> Rule:
         f" && self.{field}[k].matches('{value_pattern}'))",
         message=f"{field} must have keys and values in the form that Kubernetes accepts, for example example.org/team:"
         " payments",
-        holds=lambda model: all(
+        allows=lambda model: all(
             re.fullmatch(LABEL_KEY_PATTERN, key) and re.fullmatch(value_pattern, value)
             for key, value in (getattr(model, attribute) or {}).items()
         ),
@@ -49,7 +49,7 @@ def _not_owned_rule(field: str) -> Rule:
         f" || self.{field}.all(k, !k.matches('{OWNED_PATTERN}') || k in {cel_list(ALLOWED_OWNED)})",
         message=f"{field} must not have keys of the domains {GROUP}, kubernetes.io or k8s.io, which the operator and"
         " Kubernetes use; use a key of your own domain",
-        holds=lambda model: (
+        allows=lambda model: (
             not any(re.match(OWNED_PATTERN, key) and key not in ALLOWED_OWNED for key in getattr(model, field) or {})
         ),
         field=field,
@@ -63,31 +63,31 @@ class Toleration(Model):
         Rule(
             cel="has(self.key) || self.operator == 'Exists'",
             message="a toleration without key matches every taint: set operator Exists, or name the key",
-            holds=lambda one: one.key is not None or one.operator == "Exists",
+            allows=lambda one: one.key is not None or one.operator == "Exists",
             field="operator",
         ),
         Rule(
             cel="self.operator != 'Exists' || !has(self.value)",
             message="operator Exists matches every value: remove value, or set operator Equal",
-            holds=lambda one: one.operator != "Exists" or one.value is None,
+            allows=lambda one: one.operator != "Exists" or one.value is None,
             field="value",
         ),
         Rule(
             cel="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
             message="tolerationSeconds is only for effect NoExecute",
-            holds=lambda one: one.toleration_seconds is None or one.effect == "NoExecute",
+            allows=lambda one: one.toleration_seconds is None or one.effect == "NoExecute",
             field="tolerationSeconds",
         ),
         Rule(
             cel=f"!has(self.key) || self.key.matches('{LABEL_KEY_PATTERN}')",
             message="key must be the key of a taint, for example dedicated or example.org/dedicated",
-            holds=lambda one: one.key is None or re.fullmatch(LABEL_KEY_PATTERN, one.key) is not None,
+            allows=lambda one: one.key is None or re.fullmatch(LABEL_KEY_PATTERN, one.key) is not None,
             field="key",
         ),
         Rule(
             cel=f"!has(self.value) || self.value.matches('{LABEL_VALUE_PATTERN}')",
             message="value must be the value of a taint: letters, digits, '-', '_' and '.'",
-            holds=lambda one: one.value is None or re.fullmatch(LABEL_VALUE_PATTERN, one.value) is not None,
+            allows=lambda one: one.value is None or re.fullmatch(LABEL_VALUE_PATTERN, one.value) is not None,
             field="value",
         ),
     )

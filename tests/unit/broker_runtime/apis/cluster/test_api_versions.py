@@ -8,8 +8,8 @@ import pytest
 from broker_runtime.apis.cluster import describe_cluster
 from broker_runtime.apis.cluster.api_versions import with_api_versions
 from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.messages import encode_request_body
-from broker_runtime.wire.reader import RequestReader
 from tests.support.processes.clients.wire_client import read_answer
 from tests.support.requests.calls import a_call
 

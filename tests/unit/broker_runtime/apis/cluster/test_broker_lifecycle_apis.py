@@ -12,8 +12,8 @@ from broker_runtime.apis.produce.producer_ids import ProducerIdBlocks
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.apis.request.refused_transactions import RefusedTransactions
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import FenceBroker
-from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
+from broker_runtime.metadata.areas.brokers import FenceBroker
+from broker_runtime.metadata.areas.topics import PartitionRecord, TopicRecord
 from tests.support.worlds.controller import CLUSTER_ID, ControllerInMemory
 
 

@@ -14,11 +14,11 @@ from broker_runtime.apis.configs import incremental_alter_configs
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.config import broker_settings
 from broker_runtime.errors import ErrorCode, ProtocolError
-from broker_runtime.metadata.brokers import BrokerEndpoint, RegisterBroker
+from broker_runtime.metadata.areas.brokers import BrokerEndpoint, RegisterBroker
 from broker_runtime.node.limits import request_limits
+from broker_runtime.wire.encoding.reader import CountingReader, RequestReader
 from broker_runtime.wire.limits import ItemBudget, RequestTooLargeError
 from broker_runtime.wire.messages import decode_response
-from broker_runtime.wire.reader import CountingReader, RequestReader
 from broker_runtime.wire.versions import API_VERSIONS, GET_TELEMETRY_SUBSCRIPTIONS, OWN_KEYS_FROM, PUSH_TELEMETRY
 from kafka_bytes.own_keys import BROKER_METADATA
 from tests.support.requests.calls import a_call, handled
@@ -168,24 +168,24 @@ async def test_bytes_behind_the_array_are_ignored() -> None:
         assert [broker["node_id"] for broker in await told(node, struct.pack(">ii", 1, 2) + b"more")] == [2]
 
 
-async def test_very_many_tags_are_told_over_many_turns() -> None:
+async def test_very_many_tags_are_told_over_many_time_slices() -> None:
     tags = tuple((f"t{number}", "x" * 100) for number in range(64))
     async with ControllerInMemory() as node:
         for broker_id in range(1, 41):
             epoch, endpoints = node.image.offset + 1, (BrokerEndpoint("PLAINTEXT", "h", 9092),)
             await node.write(RegisterBroker(broker_id, UUID(int=epoch), epoch, endpoints, None, tags=tags))
-        turns = 0
+        slices = 0
 
         async def others() -> None:
-            nonlocal turns
+            nonlocal slices
             while True:
-                turns += 1
+                slices += 1
                 await asyncio.sleep(0)
 
         waiting = asyncio.create_task(others())
         assert len(await asked(node)) == 40
         waiting.cancel()
-        assert turns > 5
+        assert slices > 5
 
 
 def test_kafkas_clients_never_hear_of_it() -> None:

@@ -10,13 +10,13 @@ from broker_runtime.apis.cluster.api_versions import with_api_versions
 from broker_runtime.apis.cluster.envelope import API
 from broker_runtime.apis.request.call import Call, ForwardedClient
 from broker_runtime.apis.request.context import ApiSpec
-from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.dispatching.dispatch import Dispatcher
 from broker_runtime.apis.request.forwarding import active_only, forwarded
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.apis.topics import create_partitions, create_topics, delete_topics
 from broker_runtime.apis.topics.auto_topic_creation import AutoTopicCreation
 from broker_runtime.errors import ErrorCode, ProtocolError
-from broker_runtime.metadata.quotas import ClientQuotaRecord
+from broker_runtime.metadata.areas.quotas import ClientQuotaRecord
 from broker_runtime.security.principal import ANONYMOUS, Principal
 from broker_runtime.wire.envelope import VERSION, Envelope, client_frame, pack_envelope, read_enveloped
 from broker_runtime.wire.handler import ServedConnection

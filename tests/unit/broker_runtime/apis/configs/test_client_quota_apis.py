@@ -6,8 +6,8 @@ import pytest
 
 from broker_runtime.apis.configs import alter_client_quotas, describe_client_quotas
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.quotas import ClientQuotaRecord
-from tests.support.oracles.counted_turns import counted_turns
+from broker_runtime.metadata.areas.quotas import ClientQuotaRecord
+from tests.support.oracles.counted_iterations import counted_iterations
 from tests.support.worlds.controller import ControllerInMemory
 
 RATE = "connection_creation_rate"
@@ -113,7 +113,7 @@ async def test_the_controllers_limits_of_groups_are_those_of_its_configuration()
         ]
 
 
-async def test_ten_thousand_members_are_described_over_many_turns() -> None:
+async def test_ten_thousand_members_are_described_over_many_iterations() -> None:
     group = {"connection-group": "g"}
     async with ControllerInMemory() as node:
         image = node.image
@@ -121,10 +121,10 @@ async def test_ten_thousand_members_are_described_over_many_turns() -> None:
             entity = (("connection-group", "g"), ("ip", f"10.0.{n >> 8}.{n & 255}"))
             image.apply(ClientQuotaRecord(entity, "member", 1.0), image.next_offset)
         asked = {"entity_type": "connection-group", "match_type": 0, "match": group["connection-group"]}
-        with counted_turns() as turns:
+        with counted_iterations() as iterations:
             found = await node.ask(describe_client_quotas.API, 1, {"components": [asked], "strict": False})
         assert len(found["entries"]) == 10_000
-        assert turns.count >= 20
+        assert iterations.count >= 20
 
 
 def of_clients(*names: str, value: float | None = 5.0) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.apis.configs.describe_configs import API
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
 from tests.support.worlds.controller import ControllerInMemory
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.apis.fetch import fetch, fetch_look
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.topics import Partition
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
 from tests.support.logs.logs import LogHouse

@@ -13,7 +13,7 @@ from broker_runtime.apis.fetch_sessions.fetch_session import FetchSession
 from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.topics import Partition
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.wanted_isr import wanted_change
 from broker_runtime.wire.messages import decode_response

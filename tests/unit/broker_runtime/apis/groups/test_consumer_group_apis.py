@@ -10,12 +10,12 @@ from broker_runtime.apis.groups import consumer_group_describe, consumer_group_h
 from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED
 from broker_runtime.errors import ErrorCode
 from broker_runtime.slicing.steps import at_once
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.encoding.reader import RequestReader
 from tests.support.groups.coordinating_broker import CoordinatingBroker, versions
 
 BOTH = versions(consumer_group_heartbeat.API)
 MANY = 130
-"""Members are described over several turns."""
+"""Members are described over several time slices."""
 
 
 async def beat(node: CoordinatingBroker, version: int, member_id: str, epoch: int, **more: Any) -> Any:

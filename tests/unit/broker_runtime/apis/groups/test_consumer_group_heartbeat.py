@@ -13,11 +13,11 @@ from broker_runtime.apis.request.context import ZERO_UUID
 from broker_runtime.errors import MESSAGE_MAX, ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer
 from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
-from broker_runtime.wire.decode import read_entity
+from broker_runtime.wire.encoding.decode import read_entity
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.limits import DEFAULT_LIMITS, RequestTooLargeError
 from broker_runtime.wire.messages import decode_response, encode_request_body
-from broker_runtime.wire.reader import RequestReader
 from tests.support.groups.coordinating_broker import CoordinatingBroker, versions
 from tests.support.requests.calls import a_call, reply_to
 from tests.support.requests.random_messages import messages
@@ -193,5 +193,5 @@ async def test_a_heartbeat_without_changes_is_answered_at_once_and_renews_its_se
         assert ("g", "session", "m") in timers
         for more in ({"member_epoch": 1}, {"member_id": "other"}, {"subscribed_topic_names": ("orders",)}):
             answer = steady(**more)
-            assert not isinstance(answer, tuple), f"{more} has to be decided in its turn"
+            assert not isinstance(answer, tuple), f"{more} has to be decided in its time slice"
             await answer

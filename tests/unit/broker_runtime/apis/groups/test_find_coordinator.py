@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from broker_runtime.apis.groups import find_coordinator
-from broker_runtime.apis.request.many_items import ITEMS_OF_A_TURN
+from broker_runtime.apis.request.many_items import ITEMS_PER_SLICE
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.groups.partition_of import partition_of
-from broker_runtime.metadata.brokers import FenceBroker
+from broker_runtime.metadata.areas.brokers import FenceBroker
+from broker_runtime.metadata.areas.topics import NO_LEADER
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
-from broker_runtime.metadata.topics import NO_LEADER
 from tests.support.groups.coordinating_broker import CoordinatingBroker, versions
-from tests.support.oracles.counted_turns import counted_turns
+from tests.support.oracles.counted_iterations import counted_iterations
 
 API = find_coordinator.API
 SEVERAL_SINCE = 4
@@ -88,14 +88,14 @@ async def test_each_requested_key_is_answered_also_if_repeated() -> None:
 async def test_other_tasks_run_between_very_many_or_long_keys() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
-        many = [str(number) for number in range(20 * ITEMS_OF_A_TURN)]
-        with counted_turns() as turns:
+        many = [str(number) for number in range(20 * ITEMS_PER_SLICE)]
+        with counted_iterations() as iterations:
             answer = await node.ask(API, 4, {"key_type": 0, "coordinator_keys": many})
         assert [each.key for each in answer.coordinators] == many
-        assert turns.count >= 20
-        with counted_turns() as turns:
+        assert iterations.count >= 20
+        with counted_iterations() as iterations:
             await node.ask(API, 4, {"key_type": 0, "coordinator_keys": ["x" * 32_767] * 20})
-        assert turns.count >= 20
+        assert iterations.count >= 20
 
 
 async def test_a_key_that_no_group_can_have_is_refused_by_itself() -> None:

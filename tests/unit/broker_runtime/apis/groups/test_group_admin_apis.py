@@ -198,20 +198,20 @@ async def test_offsets_are_deleted_of_what_nobody_reads() -> None:
             assert (answer.error_code, answer.topics) == (code, ())
 
 
-async def test_a_group_of_thousands_is_described_over_many_turns() -> None:
+async def test_a_group_of_thousands_is_described_over_many_time_slices() -> None:
     members = tuple(ClassicMember(f"m-{n}", None, "client", "/h", 1, 1, SUBSCRIPTION, b"") for n in range(2_000))
     async with CoordinatingBroker() as node:
         await node.lead()
         value = GroupMetadataValue("consumer", 3, "range", "m-0", 0, members)
         await write(node, "f", GroupRecord(GroupMetadataKey("f"), value))
         asked = asyncio.ensure_future(node.ask(describe_groups.API, 2, {"groups": ["f"]}))
-        turns = 0
+        slices = 0
         while not asked.done():
             await asyncio.sleep(0)
-            turns += 1
+            slices += 1
         (group,) = (await asked).groups
         assert [each.member_id for each in group.members] == [f"m-{n}" for n in range(2_000)]
-        assert turns >= 2_000 // 128
+        assert slices >= 2_000 // 128
 
 
 @pytest.mark.parametrize("api", [describe_groups.API, offset_fetch.API], ids=lambda api: api.name)

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from broker_runtime.apis.groups import heartbeat, join_group, leave_group, sync_group
-from broker_runtime.apis.request.many_items import ITEMS_OF_A_TURN
+from broker_runtime.apis.request.many_items import ITEMS_PER_SLICE
 from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.messages import encode_request_body
-from broker_runtime.wire.reader import RequestReader
 from tests.support.groups.coordinating_broker import CoordinatingBroker, versions
-from tests.support.oracles.counted_turns import counted_turns
+from tests.support.oracles.counted_iterations import counted_iterations
 from tests.support.requests.calls import a_call
 
 JOIN, SYNC, BEAT, LEAVE = join_group.API, sync_group.API, heartbeat.API, leave_group.API
@@ -223,11 +223,11 @@ async def test_a_leader_that_assigns_too_much_or_to_too_many_is_refused() -> Non
         assert (await sync(node, 5, member_id)).assignment == b"everything"
 
 
-async def test_others_have_their_turns_while_a_leader_assigns_to_very_many() -> None:
+async def test_others_have_their_iterations_while_a_leader_assigns_to_very_many() -> None:
     async with CoordinatingBroker(AT_ONCE) as node:
         await node.lead()
         member_id = (await joined(node)).member_id
-        many = [{"member_id": str(number), "assignment": b"x"} for number in range(4 * ITEMS_OF_A_TURN)]
-        with counted_turns() as turns:
+        many = [{"member_id": str(number), "assignment": b"x"} for number in range(4 * ITEMS_PER_SLICE)]
+        with counted_iterations() as iterations:
             await sync(node, 5, member_id, assignments=many)
-        assert turns.count >= 4
+        assert iterations.count >= 4

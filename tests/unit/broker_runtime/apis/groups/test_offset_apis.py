@@ -10,10 +10,10 @@ import pytest
 from broker_runtime.apis.groups import offset_commit, offset_fetch
 from broker_runtime.apis.request.call import Call
 from broker_runtime.errors import ErrorCode, ProtocolError
-from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic
+from broker_runtime.metadata.areas.topics import PartitionRecord, RemoveTopic
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.limits import DEFAULT_LIMITS
 from broker_runtime.wire.messages import encode_request_body
-from broker_runtime.wire.reader import RequestReader
 from tests.support.groups.coordinating_broker import CoordinatingBroker, versions
 from tests.support.requests.calls import a_call
 
@@ -70,7 +70,7 @@ async def test_what_is_committed_is_read_back(version: int) -> None:
 
 
 async def test_very_many_are_taken_in_slices_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offset_commit, "SLICE", 2)
+    monkeypatch.setattr(offset_commit, "CHUNK", 2)
     async with CoordinatingBroker() as node:
         await node.lead()
         parts = [

@@ -10,8 +10,8 @@ import pytest
 from broker_runtime.apis.partitions import accept_log_loss, describe_log_damage
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.topics import PartitionRecord, TopicRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.wire.messages import decode_request, decode_response, encode_request_body, encode_response_body
 from kafka_bytes.own_keys import ACCEPT_LOG_LOSS, DESCRIBE_LOG_DAMAGE
 from tests.support.logs.logs import TOPIC_ID, LogHouse, values_of

@@ -11,8 +11,8 @@ from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.apis.topics import elect_leaders
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.brokers import FenceBroker
-from broker_runtime.metadata.topics import Partition, PartitionRecord, TopicRecord
+from broker_runtime.metadata.areas.brokers import FenceBroker
+from broker_runtime.metadata.areas.topics import Partition, PartitionRecord, TopicRecord
 from tests.support.worlds.controller import CLUSTER_ID, ControllerInMemory
 
 ID, OTHER = UUID(int=50), UUID(int=51)

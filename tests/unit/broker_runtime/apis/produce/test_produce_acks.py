@@ -7,7 +7,7 @@ import pytest
 from broker_runtime.apis.produce import produce
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, ProtocolError
-from broker_runtime.metadata.topics import Partition
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.wire.messages import decode_response, frame_request
 from broker_runtime.wire.reply import PendingReply, Reply
 from kafka_bytes.batches import NO_PRODUCER, ProducerStamp, encode_batch

@@ -1,4 +1,4 @@
-"""Calls to one consumer: held back until it has its answer, in order, and a limited number in each turn."""
+"""Calls to one consumer: held back until it has its answer, in order, and a limited number in each time slice."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ import pytest
 
 from broker_runtime.apis.push.push_callee import Callee, Outgoing, known_brokers
 from broker_runtime.groups.push.state.calls import Ping, StartAt, StartFetcher, StopFetcher
-from broker_runtime.metadata.brokers import BrokerEndpoint, RegisterBroker, UnfenceBroker
+from broker_runtime.metadata.areas.brokers import BrokerEndpoint, RegisterBroker, UnfenceBroker
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.handler import ServedConnection
 from kafka_bytes import own_keys
@@ -59,8 +59,8 @@ async def test_an_answer_may_be_about_what_was_to_be_read_before_the_last_start(
     assert of_one > 0
 
 
-async def test_thousands_of_calls_leave_over_many_turns_in_their_order() -> None:
-    """Each turn sends as many calls as its time allows, even if other work makes turns long."""
+async def test_thousands_of_calls_leave_over_many_time_slices_in_their_order() -> None:
+    """Each time slice sends as many calls as its time allows, even if other work makes time slices long."""
     outgoing, sent = Outgoing(), list[int]()
 
     def send(number: int) -> None:
@@ -72,13 +72,13 @@ async def test_thousands_of_calls_leave_over_many_turns_in_their_order() -> None
     for number in range(200):
         outgoing.add(partial(send, number))
     assert sent == []
-    turns = 0
+    slices = 0
     while len(sent) < 200:
         before = len(sent)
         await asyncio.sleep(0)
-        turns += 1
+        slices += 1
         assert before < len(sent) <= before + 20
-    assert turns >= 10
+    assert slices >= 10
     assert sent == list(range(200))
 
 

@@ -10,14 +10,14 @@ from broker_runtime.apis.partitions import list_partition_reassignments
 from broker_runtime.apis.request.access import Authorization
 from broker_runtime.apis.request.authorization.access_gate import access_gate
 from broker_runtime.apis.request.denials import Denials
-from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.dispatching.dispatch import Dispatcher
 from broker_runtime.apis.request.forwarding import to_controller
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.security.acls.model import AclOperation, AclResource
 from broker_runtime.security.principal import ANONYMOUS, Principal
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.envelope import read_envelope
 from broker_runtime.wire.messages import decode_response, encode_response_body
-from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.versions import API_VERSIONS, ENVELOPE, LIST_PARTITION_REASSIGNMENTS
 from tests.support.requests.access import allow, authorization_of
 from tests.support.requests.calls import NotedConnection, a_call

@@ -12,7 +12,7 @@ from broker_runtime.apis.fetch import fetch
 from broker_runtime.apis.produce import produce
 from broker_runtime.apis.request.call import Call, ClientSoftware, Ending
 from broker_runtime.apis.request.context import ApiSpec
-from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.dispatching.dispatch import Dispatcher
 from broker_runtime.apis.request.observed import answer_bytes, client_software, error_code, principal
 from broker_runtime.apis.request.request_metrics import RequestCount, RequestMetrics
 from broker_runtime.errors import ErrorCode, ProtocolError

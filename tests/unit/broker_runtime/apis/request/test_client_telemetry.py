@@ -11,7 +11,7 @@ from broker_runtime.apis.request.client_telemetry import ClientTelemetry, Pushed
 from broker_runtime.apis.telemetry import get_telemetry_subscriptions, push_telemetry
 from broker_runtime.config.keys.client_metrics import ClientMetricsSubscription, subscription
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
 from broker_runtime.wire.messages import decode_response
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.requests.calls import handled

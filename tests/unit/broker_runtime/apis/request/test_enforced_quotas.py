@@ -11,11 +11,11 @@ from broker_runtime.apis.produce import produce
 from broker_runtime.apis.request.answer_cache import AnswerCache
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec
-from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.dispatching.dispatch import Dispatcher
 from broker_runtime.apis.request.enforced_quotas import EnforcedQuotas
 from broker_runtime.apis.topics import metadata
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.quotas import ClientQuotaRecord
+from broker_runtime.metadata.areas.quotas import ClientQuotaRecord
 from broker_runtime.node.clients.client_quotas_on_demand import ClientQuotasOnDemand
 from broker_runtime.security.acls.model import AclOperation, AclResource
 from broker_runtime.security.principal import ANONYMOUS, UNAUTHENTICATED

@@ -9,7 +9,7 @@ from broker_runtime.apis.fetch import fetch
 from broker_runtime.apis.produce import produce
 from broker_runtime.apis.request.call import Call, Ending
 from broker_runtime.apis.request.context import ApiSpec, Gate
-from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.dispatching.dispatch import Dispatcher
 from broker_runtime.apis.request.observed import error_code
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.wire.messages import Fields, decode_response

@@ -12,13 +12,13 @@ import pytest
 from broker_runtime.apis.fetch import fetch
 from broker_runtime.apis.produce import produce
 from broker_runtime.apis.request.answer_cache import AnswerCache
-from broker_runtime.apis.request.answering import joined
 from broker_runtime.apis.request.call import Call, Ending
 from broker_runtime.apis.request.context import ApiSpec
-from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.dispatching.answering import joined
+from broker_runtime.apis.request.dispatching.dispatch import Dispatcher
 from broker_runtime.apis.topics import create_topics, metadata
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
-from broker_runtime.metadata.topics import RemoveTopic, TopicRecord
+from broker_runtime.metadata.areas.topics import RemoveTopic, TopicRecord
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.steps import Steps
@@ -280,8 +280,8 @@ async def test_a_disconnected_clients_fetch_leaves_no_state(steps: int, repeats:
     assert [call.ending for call in served.calls] == [Ending.CANCELLED]
 
 
-@pytest.mark.parametrize(("partitions", "turns"), [(254, 2), (254, 17), (268, 18), (270, 18)])
-async def test_an_answer_whose_client_has_gone_is_packed_no_further(partitions: int, turns: int) -> None:
+@pytest.mark.parametrize(("partitions", "iterations"), [(254, 2), (254, 17), (268, 18), (270, 18)])
+async def test_an_answer_whose_client_has_gone_is_packed_no_further(partitions: int, iterations: int) -> None:
     """The request's partitions are then released: the steps that pack the answer must not read them meanwhile."""
     trouble: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: trouble.append(context))
@@ -294,7 +294,7 @@ async def test_an_answer_whose_client_has_gone_is_packed_no_further(partitions: 
         leader.log.append(memoryview(batch), leader_epoch=4)
     for is_over in served.node.timers:
         is_over()
-    for _ in range(turns):
+    for _ in range(iterations):
         await asyncio.sleep(0)
     assert not reply.done, "the answer takes many slices"
     reply.cancel()
@@ -304,8 +304,8 @@ async def test_an_answer_whose_client_has_gone_is_packed_no_further(partitions: 
     assert (served.node.watched, served.node.repeated_fetches.forget(served.connection.peer)) == (0, False)
 
 
-@pytest.mark.parametrize("turns", range(0, 12, 2))
-async def test_partitions_that_change_while_an_answer_is_packed_are_told_in_the_next_one(turns: int) -> None:
+@pytest.mark.parametrize("iterations", range(0, 12, 2))
+async def test_partitions_that_change_while_an_answer_is_packed_are_told_in_the_next_one(iterations: int) -> None:
     """Partitions that were empty when they were checked are packed with the others, in the first answer too."""
     served = Served(fetch.API)
     batch = encode_batch([(b"k", b"v" * 20)], served.node.house.clock.wall_ms())
@@ -314,7 +314,7 @@ async def test_partitions_that_change_while_an_answer_is_packed_are_told_in_the_
         leader.log.append(memoryview(batch), leader_epoch=4)
     reply = served.send(FETCH, 12, fetched(PARTITIONS, wait_ms=10_000))
     await served.until(lambda: served.node.watched == PARTITIONS)
-    for _ in range(turns):
+    for _ in range(iterations):
         await asyncio.sleep(0)
     for leader in late:
         leader.log.append(memoryview(batch), leader_epoch=4)

@@ -1,4 +1,4 @@
-"""Requests with very many items have turns of bounded length: the tests count the turns of others in between."""
+"""Requests with very many items run in bounded time slices: the tests count the iterations of the event loop."""
 
 from collections import deque
 from typing import Any
@@ -16,19 +16,19 @@ from broker_runtime.apis.groups import (
     offset_fetch,
 )
 from broker_runtime.apis.request.context import ApiSpec
-from broker_runtime.apis.request.many_items import ITEMS_OF_A_TURN, Pace, Packed, emptied, read_names, slices
+from broker_runtime.apis.request.many_items import ITEMS_PER_SLICE, Pace, Packed, chunks, emptied, read_names
 from broker_runtime.errors import ErrorCode
-from broker_runtime.groups.offsets.delete import SLICE
+from broker_runtime.groups.offsets.delete import CHUNK
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
+from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.messages import encode_request_body
-from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.versions import DELETE_GROUPS
 from tests.support.groups.coordinating_broker import CoordinatingBroker
-from tests.support.oracles.counted_turns import counted_turns
+from tests.support.oracles.counted_iterations import counted_iterations
 from tests.support.requests.calls import a_call
 
 TURNS = 4
-MANY = TURNS * ITEMS_OF_A_TURN
+MANY = TURNS * ITEMS_PER_SLICE
 NAMES = [f"group-{number}" for number in range(MANY)]
 NOBODY = {"member_id": "", "generation_id_or_member_epoch": -1}
 OFFSET = {"committed_offset": 5, "committed_leader_epoch": -1, "committed_metadata": ""}
@@ -81,14 +81,14 @@ def fetched(**group: Any) -> dict[str, Any]:
         ),
     ],
 )
-async def test_others_have_their_turns_while_very_many_are_read_and_answered(
+async def test_others_have_their_iterations_while_very_many_are_read_and_answered(
     api: ApiSpec[Any], version: int, content: dict[str, Any]
 ) -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
-        with counted_turns() as turns:
+        with counted_iterations() as iterations:
             await node.ask(api, version, content)
-        assert turns.count >= TURNS
+        assert iterations.count >= TURNS
 
 
 async def test_other_requests_run_while_all_offsets_of_a_group_are_described() -> None:
@@ -97,15 +97,15 @@ async def test_other_requests_run_while_all_offsets_of_a_group_are_described() -
         value = OffsetCommitValue(5, -1, "", 0)
         records = [GroupRecord(OffsetCommitKey("g", "orders", index), value) for index in range(MANY)]
         await node.groups.submit("g", lambda state, environment: (records, None))
-        with counted_turns() as turns:
+        with counted_iterations() as iterations:
             (group,) = (await node.ask(offset_fetch.API, 9, fetched(group_id="g", topics=None))).groups
         assert [part.partition_index for part in group.topics[0].partitions] == list(range(MANY))
-        assert turns.count >= 2 * TURNS, "it is sorted by topics, and packed"
+        assert iterations.count >= 2 * TURNS, "it is sorted by topics, and packed"
 
 
 async def test_each_of_very_many_partitions_has_its_own_result() -> None:
     """Some of the partitions do not exist, and each decision handles a slice of them."""
-    count = 3 * SLICE
+    count = 3 * CHUNK
     async with CoordinatingBroker() as node:
         node.metadata.topic("wide", *[(1,)] * count)
         await node.lead()
@@ -172,21 +172,21 @@ async def test_a_long_answer_stays_in_pieces_that_are_the_answer() -> None:
     assert int.from_bytes(bytes(first)[:4], "big") == len(bytes(first)) - 4 + len(body)  # type: ignore[arg-type]
 
 
-async def test_names_are_read_over_many_turns_and_each_of_them_is_told_once() -> None:
+async def test_names_are_read_over_many_iterations_and_each_of_them_is_told_once() -> None:
     frame = encode_request_body(DELETE_GROUPS, 2, {"groups_names": [*NAMES, *NAMES]})
-    with counted_turns() as turns:
+    with counted_iterations() as iterations:
         names = await read_names(
             RequestReader(memoryview(frame), 0, flexible=True), Pace(a_call(describe_groups.API, 4))
         )
     assert list(names) == NAMES
-    assert turns.count >= 2 * TURNS
+    assert iterations.count >= 2 * TURNS
 
 
 def test_slices_and_emptied_release_consumed_items() -> None:
     items = deque(range(5))
-    cut = slices(items, 2)
+    cut = chunks(items, 2)
     assert (next(cut), list(items)) == ([0, 1], [2, 3, 4])
     assert list(cut) == [[2, 3], [4]]
-    assert list(slices(deque[int](), 2)) == [[]]
+    assert list(chunks(deque[int](), 2)) == [[]]
     rest = deque("ab")
     assert (next(emptied(rest)), list(rest)) == ("a", ["b"])

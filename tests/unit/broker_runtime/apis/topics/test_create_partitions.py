@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.apis.topics.create_partitions import API
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
+from broker_runtime.metadata.areas.topics import PartitionRecord, TopicRecord
 from tests.support.worlds.controller import ControllerInMemory
 
 ID = UUID(int=5)

@@ -10,7 +10,7 @@ import pytest
 
 from broker_runtime.apis.topics import delete_records
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.topics import Partition
+from broker_runtime.metadata.areas.topics import Partition
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.wanted_isr import wanted_change
 from broker_runtime.slicing.steps import at_once

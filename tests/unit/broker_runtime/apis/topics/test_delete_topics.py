@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.apis.topics.delete_topics import API
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.topics import TopicRecord
+from broker_runtime.metadata.areas.topics import TopicRecord
 from tests.support.worlds.controller import ControllerInMemory
 
 IDS = {"a": UUID(int=101), "b": UUID(int=102)}

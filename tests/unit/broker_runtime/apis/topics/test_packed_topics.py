@@ -13,9 +13,9 @@ from broker_runtime.apis.topics import metadata
 from broker_runtime.apis.topics.metadata import API
 from broker_runtime.apis.topics.packed_topics import PackedTopics
 from broker_runtime.errors import ErrorCode
+from broker_runtime.metadata.areas.topics import PartitionRecord, Topic
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
-from broker_runtime.metadata.topics import PartitionRecord, Topic
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.wire.messages import encode_response_body
 from tests.support.requests.calls import a_call

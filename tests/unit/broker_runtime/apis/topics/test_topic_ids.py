@@ -9,7 +9,7 @@ from broker_runtime.apis.fetch import fetch
 from broker_runtime.apis.produce import produce
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
-from broker_runtime.metadata.topics import Partition, PartitionRecord, RemoveTopic, TopicRecord
+from broker_runtime.metadata.areas.topics import Partition, PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.observers.samples import sample_request
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.wire.messages import decode_response

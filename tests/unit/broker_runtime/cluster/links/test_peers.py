@@ -9,9 +9,9 @@ import pytest
 from broker_runtime.cluster.links.peers import BrokerPeers
 from broker_runtime.config import SecurityProtocol, ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import BrokerEndpoint, BrokerInfo
+from broker_runtime.metadata.areas.brokers import BrokerEndpoint, BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.network.connection.client_connection import ClientConnector
+from broker_runtime.network.connection.outgoing.client_connection import ClientConnector
 from broker_runtime.network.settings import ClientLimits
 from broker_runtime.network.sockets.transport import Transport
 from broker_runtime.wire.versions import FETCH

@@ -8,7 +8,7 @@ import pytest
 from broker_runtime.cluster.links.sasl_login import login_to
 from broker_runtime.config import BrokerConfig, broker_settings
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
-from broker_runtime.network.connection.client_connection import ClientConnection
+from broker_runtime.network.connection.outgoing.client_connection import ClientConnection
 from broker_runtime.security.sasl.mechanism import Authenticated, Challenge, SaslRefusedError, ServerMechanism
 from broker_runtime.security.sasl.plain import PlainServer
 from broker_runtime.security.sasl.scram import ScramServer

@@ -9,7 +9,7 @@ from broker_runtime.cluster.links.controller_ring import ControllerRing
 from broker_runtime.cluster.links.socket_link import SocketLink
 from broker_runtime.config import ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.network.connection.client_connection import ClientConnector
+from broker_runtime.network.connection.outgoing.client_connection import ClientConnector
 from broker_runtime.network.settings import ClientLimits
 from broker_runtime.network.sockets.poller import Pollable
 from broker_runtime.wire.header import prefix

@@ -11,7 +11,7 @@ from broker_runtime.controller.clients.client_quotas import (
     hosts_to_resolve,
 )
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.quotas import ClientQuotaRecord
+from broker_runtime.metadata.areas.quotas import ClientQuotaRecord
 from tests.support.worlds.controller import Metadata
 
 RATE = "connection_creation_rate"

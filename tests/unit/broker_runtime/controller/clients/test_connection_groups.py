@@ -7,8 +7,8 @@ import pytest
 from broker_runtime.controller.clients.client_quotas import EntityParts, QuotaChange, alter_quotas, hosts_to_resolve
 from broker_runtime.controller.clients.connection_groups import GroupCapacity, GroupLimits
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.quotas import ClientQuotaRecord
 from broker_runtime.metadata.describe_quotas import Component, Match, describe_quotas
-from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.slicing.steps import at_once
 from tests.support.worlds.controller import Metadata
 

@@ -10,7 +10,7 @@ import pytest
 from broker_runtime.controller.clients.acls import delete_acls
 from broker_runtime.controller.clients.matching_acls import COMPARISONS_MAX
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.acls import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from broker_runtime.metadata.areas.acls import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.security.acls.model import Acl, AclFilter
 from broker_runtime.slicing.steps import Steps, at_once

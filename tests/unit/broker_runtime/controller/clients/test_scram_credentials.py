@@ -7,8 +7,8 @@ import pytest
 
 from broker_runtime.controller.clients.scram_credentials import Deletion, Upsertion, alter_scram_credentials
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.scram_credentials import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.scram_credentials import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from broker_runtime.security.sasl.scram_keys import ScramHash
 from broker_runtime.slicing.steps import at_once
 

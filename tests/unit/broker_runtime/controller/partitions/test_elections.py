@@ -8,10 +8,10 @@ from broker_runtime.controller.partitions import elections
 from broker_runtime.controller.partitions.elections import Candidates, ElectionType, changed_partition
 from broker_runtime.controller.registration import fence, stop, unfence
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
+from broker_runtime.metadata.areas.topics import Partition, PartitionRecord
 from broker_runtime.metadata.image import ElectionDefaults, MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.topics import Partition, PartitionRecord
 from broker_runtime.slicing.steps import Steps, at_once
 from tests.support.worlds.controller import Metadata
 

@@ -12,9 +12,9 @@ from broker_runtime.controller.partitions.reassignments import reassign
 from broker_runtime.controller.registration import Registration, fence, register, stop, unfence, unregister
 from broker_runtime.controller.sessions import Sessions
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.areas.configs import ConfigRecord
+from broker_runtime.metadata.areas.topics import NO_LEADER, Partition, PartitionRecord
 from broker_runtime.metadata.image import ElectionDefaults
-from broker_runtime.metadata.topics import NO_LEADER, Partition, PartitionRecord
 from broker_runtime.slicing.steps import at_once
 from tests.support.worlds.controller import CLUSTER_ID, Metadata, endpoints
 

@@ -7,9 +7,9 @@ import pytest
 
 from broker_runtime.controller.partitions.partition_changes import EPOCH_UNKNOWN, IsrChange, IsrChanged, change_isr
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import FenceBroker, StopBroker, UnregisterBroker
+from broker_runtime.metadata.areas.brokers import FenceBroker, StopBroker, UnregisterBroker
+from broker_runtime.metadata.areas.topics import Partition, PartitionRecord, RemoveTopic
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.topics import Partition, PartitionRecord, RemoveTopic
 from tests.support.worlds.controller import Metadata
 
 LEADER_EPOCH, PARTITION_EPOCH = 5, 9

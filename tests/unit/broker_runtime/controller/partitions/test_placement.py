@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker_runtime.controller.partitions.placement import check_assignment, place
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import StopBroker
+from broker_runtime.metadata.areas.brokers import StopBroker
 from broker_runtime.slicing.steps import at_once
 from tests.support.worlds.controller import Metadata
 

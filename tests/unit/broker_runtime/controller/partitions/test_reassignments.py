@@ -7,9 +7,9 @@ import pytest
 from broker_runtime.controller.partitions.partition_changes import EPOCH_UNKNOWN, IsrChange, change_isr
 from broker_runtime.controller.partitions.reassignments import is_under_way, reassign
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import FenceBroker
-from broker_runtime.metadata.configs import ConfigRecord
-from broker_runtime.metadata.topics import Partition
+from broker_runtime.metadata.areas.brokers import FenceBroker
+from broker_runtime.metadata.areas.configs import ConfigRecord
+from broker_runtime.metadata.areas.topics import Partition
 from tests.support.worlds.controller import Metadata
 
 

@@ -26,7 +26,7 @@ from broker_runtime.groups.consumer.state.group import ConsumerGroup
 from broker_runtime.groups.consumer.state.subscriptions import NAMES_AT_ONCE_MAX
 from broker_runtime.groups.consumer.state.topics import TopicFacts, known_topics
 from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
-from broker_runtime.groups.consumer.target import _SLICE_RECORDS
+from broker_runtime.groups.consumer.target import _CHUNK_RECORDS
 from broker_runtime.groups.consumer.upkeep import on_topics_changed
 from broker_runtime.groups.record_codec import encode, encoding
 from broker_runtime.groups.records import (
@@ -38,9 +38,9 @@ from broker_runtime.groups.records import (
     GroupRecord,
 )
 from broker_runtime.groups.shards.ended import group_ended
-from broker_runtime.metadata.brokers import RegisterBroker
+from broker_runtime.metadata.areas.brokers import RegisterBroker
+from broker_runtime.metadata.areas.topics import PartitionRecord, TopicRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.slicing.steps import at_once
 from tests.support.groups.consumer_groups import GROUP, Coordinator, durable, empty_state, refused
 
@@ -447,10 +447,10 @@ def test_an_assignment_whose_record_the_log_never_takes_is_given_up_and_computed
     coordinator.decide(first)
     ((key, second),) = timers.take_due()
     in_one_go(second(coordinator.state))
-    # The log refuses this slice as too large: the runtime cancels the slice's timers, and does not try it again.
+    # The log refuses this chunk as too large: the runtime cancels the chunk's timers, and does not try it again.
     timers.cancel(key)
     coordinator.wait(9)
-    assert (coordinator.group.assigning, len(coordinator.group.target)) == (True, _SLICE_RECORDS)
+    assert (coordinator.group.assigning, len(coordinator.group.target)) == (True, _CHUNK_RECORDS)
     coordinator.wait(2)
     assert not coordinator.group.assigning
     coordinator.aside_at_once = True

@@ -44,7 +44,7 @@ def test_all_members_are_served_a_heartbeat_after_the_interval() -> None:
     assert durable(coordinator.replayed()) == durable(coordinator.state)
 
 
-def test_no_decision_writes_more_than_a_slice() -> None:
+def test_no_decision_writes_more_than_a_chunk() -> None:
     coordinator = of_many()
     coordinator.aside_at_once = False
     coordinator.wait(1)

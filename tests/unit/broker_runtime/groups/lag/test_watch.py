@@ -13,8 +13,8 @@ from broker_runtime.groups.lag.metrics import LagMetrics
 from broker_runtime.groups.lag.watch import LagWatch
 from broker_runtime.groups.records import OffsetCommitKey, OffsetCommitValue
 from broker_runtime.groups.state import CommittedOffsets
+from broker_runtime.metadata.areas.topics import PartitionRecord, TopicRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.wire.messages import decode_request, encode_response_body
 from broker_runtime.wire.versions import LIST_OFFSETS
 from tests.support.fakes.manual_clock import ManualClock

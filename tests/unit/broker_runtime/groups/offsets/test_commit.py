@@ -20,7 +20,7 @@ from broker_runtime.groups.records import (
     OffsetCommitValue,
 )
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.metadata.topics import TopicRecord
+from broker_runtime.metadata.areas.topics import TopicRecord
 from tests.support.groups.consumer_groups import ManualEnvironment, refused
 
 NOBODY = Committer()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.classic.group import APPLIERS, ClassicGroup
 from broker_runtime.groups.classic.loading import loaded
-from broker_runtime.groups.offsets.delete import SLICE, delete, delete_group
+from broker_runtime.groups.offsets.delete import CHUNK, delete, delete_group
 from broker_runtime.groups.records import (
     ClassicMember,
     GroupMetadataKey,
@@ -86,13 +86,13 @@ def test_a_group_goes_with_its_offsets() -> None:
         assert (state.groups, state.offsets.count) == ({}, 0)
 
 
-def test_a_group_with_very_many_offsets_goes_in_slices() -> None:
-    state = state_of("consumer", offsets=SLICE)
+def test_a_group_with_very_many_offsets_goes_in_chunks() -> None:
+    state = state_of("consumer", offsets=CHUNK)
     records, remains = delete_group(state, "g")
-    assert (len(records), remains) == (SLICE, True)
+    assert (len(records), remains) == (CHUNK, True)
     apply(state, records)
     assert "g" in state.groups
     records, remains = delete_group(state, "g")
-    assert (len(records), remains) == (SLICE + 1, False)
+    assert (len(records), remains) == (CHUNK + 1, False)
     apply(state, records)
     assert (state.groups, state.offsets.count) == ({}, 0)

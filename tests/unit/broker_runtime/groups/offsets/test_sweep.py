@@ -8,7 +8,7 @@ import pytest
 
 from broker_runtime.groups.classic.group import APPLIERS, ClassicGroup
 from broker_runtime.groups.group import OffsetRetention
-from broker_runtime.groups.offsets.delete import SLICE
+from broker_runtime.groups.offsets.delete import CHUNK
 from broker_runtime.groups.offsets.sweep import Sweep, expired, topics_deleted
 from broker_runtime.groups.records import GroupMetadataKey, GroupRecord, OffsetCommitKey, OffsetCommitValue
 from broker_runtime.groups.state import GroupsState
@@ -50,14 +50,14 @@ def write(state: GroupsState, key: OffsetCommitKey, value: OffsetCommitValue | N
 
 
 def swept(state: GroupsState, sweep: Sweep) -> list[Sequence[GroupRecord]]:
-    """All slices, each applied before the next."""
-    slices, more = [], True
+    """All chunks, each applied before the next."""
+    chunks, more = [], True
     while more:
         records, more = sweep.decide(state)
         for record in records:
             state.apply(record, state.next_offset)
-        slices.append(records)
-    return slices
+        chunks.append(records)
+    return chunks
 
 
 def left(state: GroupsState, group: str = "g") -> list[tuple[str, int]]:
@@ -117,44 +117,44 @@ def test_a_group_is_deleted_when_it_has_neither_members_nor_offsets() -> None:
     assert left(state, "members") == []
 
 
-def test_very_many_offsets_are_looked_at_in_slices() -> None:
+def test_very_many_offsets_are_looked_at_in_chunks() -> None:
     state = state_of()
-    put(state, 9_900, *range(SLICE))
-    put(state, 0, *range(SLICE), topic="clicks")
-    slices = swept(state, expired(RETENTION_MS, 10_000))
-    assert [len(records) for records in slices] == [0, SLICE, 0]
-    put(state, 0, *range(2 * SLICE), group="other")
-    assert sum(len(records) for records in swept(state, expired(RETENTION_MS, 10_000))) == 2 * SLICE + 1
+    put(state, 9_900, *range(CHUNK))
+    put(state, 0, *range(CHUNK), topic="clicks")
+    chunks = swept(state, expired(RETENTION_MS, 10_000))
+    assert [len(records) for records in chunks] == [0, CHUNK, 0]
+    put(state, 0, *range(2 * CHUNK), group="other")
+    assert sum(len(records) for records in swept(state, expired(RETENTION_MS, 10_000))) == 2 * CHUNK + 1
     assert sorted(state.groups) == ["g"]
 
 
-def test_what_happens_between_two_slices_counts() -> None:
+def test_what_happens_between_two_chunks_counts() -> None:
     group = StubGroup("g", OffsetRetention(None))
     state = state_of(group)
-    put(state, 0, *range(2 * SLICE))
+    put(state, 0, *range(2 * CHUNK))
     sweep = expired(RETENTION_MS, 10_000)
     records, more = sweep.decide(state)
-    assert (len(records), more) == (SLICE, True)
+    assert (len(records), more) == (CHUNK, True)
     for record in records:
         state.apply(record, state.next_offset)
     # A deleted offset is committed again, a remaining one is renewed, and another client deletes one.
-    put(state, 9_999, 0, SLICE)
-    write(state, OffsetCommitKey("g", "orders", SLICE + 1), None)
+    put(state, 9_999, 0, CHUNK)
+    write(state, OffsetCommitKey("g", "orders", CHUNK + 1), None)
     swept(state, sweep)
-    assert sorted(left(state)) == [("orders", 0), ("orders", SLICE)]
+    assert sorted(left(state)) == [("orders", 0), ("orders", CHUNK)]
     assert "g" in state.groups
 
 
-def test_a_group_joined_between_two_slices_keeps_the_offsets_that_it_reads() -> None:
+def test_a_group_joined_between_two_chunks_keeps_the_offsets_that_it_reads() -> None:
     group = StubGroup("g", OffsetRetention(None))
     state = state_of(group)
-    put(state, 0, *range(2 * SLICE))
+    put(state, 0, *range(2 * CHUNK))
     sweep = expired(RETENTION_MS, 10_000)
     for record in sweep.decide(state)[0]:
         state.apply(record, state.next_offset)
     group.empty, group.retention = False, None
     swept(state, sweep)
-    assert len(left(state)) == SLICE
+    assert len(left(state)) == CHUNK
     assert "g" in state.groups
 
 

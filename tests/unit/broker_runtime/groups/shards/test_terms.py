@@ -40,7 +40,7 @@ def look(state: GroupsState, environment: GroupEnvironment) -> Decided:
     return (), {at: value.offset for at, value in state.offsets.of(GROUP).items()}
 
 
-async def turns() -> None:
+async def iterations() -> None:
     for _ in range(30):
         await asyncio.sleep(0)
 
@@ -88,7 +88,7 @@ async def test_a_group_that_is_being_loaded_is_asked_for_again() -> None:
     """Answers omit records that an earlier leader may not have acknowledged, until they are certain to stay."""
     async with CoordinatingBroker(partitions=1, replicas=(1, 2)) as node:
         await node.loading()
-        await turns()
+        await iterations()
         assert await code_of(node) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         node.follow()
         await node.loaded()
@@ -135,7 +135,7 @@ async def test_pending_requests_fail_when_the_epoch_ends() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
         waiting = asyncio.ensure_future(node.groups.submit_later(GROUP, joined))
-        await turns()
+        await iterations()
         assert not waiting.done()
         node.lose()
         with pytest.raises(KafkaError) as refused:
@@ -160,9 +160,9 @@ async def test_an_answer_is_sent_when_its_records_are_durable() -> None:
         node.elect(1)
         await node.loaded()
         one, two = (asyncio.ensure_future(node.groups.submit_later(GROUP, joined)) for _ in range(2))
-        await turns()
+        await iterations()
         done = asyncio.ensure_future(node.groups.submit(GROUP, complete))
-        await turns()
+        await iterations()
         assert (one.done(), done.done()) == (False, False), "the other replica has not got it yet"
         node.follow(index_of(node))
         assert await one == "assigned"
@@ -190,7 +190,7 @@ async def test_a_client_that_goes_away_leaves_an_abandoned_answer_and_nothing_el
     async with CoordinatingBroker() as node:
         await node.lead()
         waiting = asyncio.ensure_future(node.groups.submit_later(GROUP, joined))
-        await turns()
+        await iterations()
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         assert held[0].abandoned
@@ -229,7 +229,7 @@ async def test_a_request_that_timed_out_in_the_queue_is_dropped_but_one_of_a_clo
         )
         state = node.groups.term_of(GROUP).state
         node.follow()
-        await turns()
+        await iterations()
         assert [value.offset for value in state.offsets.of(GROUP).values()] == [5, 7]
 
 
@@ -239,7 +239,7 @@ async def test_thousands_of_requests_that_wait_for_each_other_do_not_time_out() 
         await node.loaded()
         term = node.groups.term_of(GROUP)
         first = asyncio.create_task(node.groups.submit(GROUP, committing(5)))
-        await turns()
+        await iterations()
         waiting = asyncio.create_task(node.groups.submit(GROUP, committing(6)))
         with pytest.raises(KafkaError):
             await first
@@ -265,7 +265,7 @@ async def test_a_partition_that_holds_what_cannot_be_is_named_and_tried_again(
         await node.lead()
         node.append(b"\x00\x01\x00", b"x")
         node.elect(1)
-        await turns()
+        await iterations()
         assert "__consumer_offsets-0" in node.groups.problems[0]
         assert "is restarted" in caplog.text
         assert node.groups.terms[0].phase.value == "unloaded"
@@ -285,7 +285,7 @@ async def test_unused_offsets_are_deleted_by_a_timer_and_with_their_topic() -> N
         assert await node.groups.submit(GROUP, look) == {}
         await node.groups.submit(GROUP, committing(6))
         node.groups.topics_changed({"orders"}, {"orders": node.orders})
-        await turns()
+        await iterations()
         assert await node.groups.submit(GROUP, look) == {}
 
 
@@ -332,7 +332,7 @@ async def test_decisions_and_groups_by_state_are_counted() -> None:
         await census.count()
         assert census.groups == {(GroupType.CLASSIC, "Empty"): 1}
         node.groups.topics_changed((), {"orders": node.orders})
-        await turns()
+        await iterations()
         tally = node.groups.tally
         assert (tally.offset_commits, tally.offset_deletions, tally.offset_expirations) == (2, 2, 0)
         await node.groups.submit(GROUP, committing(7))
@@ -347,7 +347,7 @@ async def test_decisions_and_groups_by_state_are_counted() -> None:
         assert len(names) == len(set(names)) == 11
 
 
-async def test_a_large_partition_is_loaded_while_others_have_their_turns() -> None:
+async def test_a_large_partition_is_loaded_while_others_have_their_iterations() -> None:
     def many(state: GroupsState, environment: GroupEnvironment) -> Decided:
         value = OffsetCommitValue(5, -1, "", 0)
         return [GroupRecord(OffsetCommitKey(f"g{n // 100}", "orders", n % 100), value) for n in range(5_000)], None
@@ -392,7 +392,7 @@ async def test_offloaded_work_whose_records_the_log_refuses_is_retried_and_block
                 if number in came:
                     break
                 await asyncio.sleep(0.001)
-            await turns()
+            await iterations()
         assert came == [1, 2]
         leader.isr = (1, 2)
         for _ in range(3000):
@@ -417,7 +417,7 @@ async def test_offsets_of_a_topic_that_is_gone_go_though_the_log_refuses_that_at
         leader.log.config = type(leader.log.config)(min_insync_replicas=2)
         leader.isr = (1,)
         node.groups.topics_changed({"orders"}, {"orders": node.orders})
-        await turns()
+        await iterations()
         offsets = node.groups.terms[0].state.offsets
         assert len(offsets.of(GROUP)) == 3
         leader.isr = (1, 2)

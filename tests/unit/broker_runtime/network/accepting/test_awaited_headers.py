@@ -1,4 +1,4 @@
-"""Connections that wait for their PROXY header, and the number of them that end in one turn of the loop."""
+"""Connections that wait for their PROXY header, and the number of them that end in one iteration of the loop."""
 
 import socket
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from broker_runtime.network.sockets.proxy_header import HeaderOutcome
 
 FLOOD = 1_000
 BEARABLE = 100
-"""Limit of closes in one turn: they take about two milliseconds."""
+"""Limit of closes in one iteration: they take about two milliseconds."""
 
 
 class Loop:
@@ -31,7 +31,7 @@ class Loop:
         self.timers.append((self.now_s + delay_s, callback))
         return self.timers[-1]
 
-    def next_turn(self) -> None:
+    def next_iteration(self) -> None:
         due = [timer for timer in self.timers if timer[0] <= self.now_s]
         self.timers = [timer for timer in self.timers if timer[0] > self.now_s]
         for _, callback in due:
@@ -54,7 +54,7 @@ class Silent:
         self._fd = -1
 
 
-def test_a_flood_that_is_overdue_at_once_ends_over_turns_and_is_told_as_overdue() -> None:
+def test_a_flood_that_is_overdue_at_once_ends_over_iterations_and_is_told_as_overdue() -> None:
     loop, told = Loop(), list[HeaderOutcome]()
 
     def refused(_: Peer, outcome: HeaderOutcome) -> None:
@@ -64,12 +64,12 @@ def test_a_flood_that_is_overdue_at_once_ends_over_turns_and_is_told_as_overdue(
     for fd in range(FLOOD):
         waiting.add(cast(socket.socket, Silent(fd)), ("10.0.0.1", fd))
     loop.now_s = 4.9
-    loop.next_turn()
+    loop.next_iteration()
     assert (len(waiting), told) == (FLOOD, [])
     loop.now_s = 60.0
     while waiting:
         before = len(waiting)
-        loop.next_turn()
+        loop.next_iteration()
         assert 0 < before - len(waiting) <= BEARABLE
         loop.now_s += 0.002
     assert (told, loop.readers) == ([HeaderOutcome.OVERDUE] * FLOOD, {})

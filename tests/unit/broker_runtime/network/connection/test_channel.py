@@ -315,7 +315,7 @@ def test_a_batch_may_be_done_with_the_one_behind_it() -> None:
     assert served.channel.machine.state is ConnectionState.READING
 
 
-def test_batches_behind_others_have_no_longer_turn_than_other_requests() -> None:
+def test_batches_behind_others_have_no_longer_time_slice_than_other_requests() -> None:
     served = Served(MemoryTransport())
     served.meanwhile[b"batch 2 later"] = lambda: served.clock.advance(1.0)
     for requests in ([b"batch 1 later"], [b"batch 2 later", b"batch 3 later"]):
@@ -446,7 +446,7 @@ def test_what_is_no_batch_mutes_the_client_until_the_batches_are_answered() -> N
     assert len(served.promises) == 2
 
 
-def test_no_more_batches_wait_than_a_turn_allows_and_each_answer_makes_room() -> None:
+def test_no_more_batches_wait_than_a_time_slice_allows_and_each_answer_makes_room() -> None:
     served = Served(MemoryTransport(), NetworkLimits(connection_turn_requests=2))
     for _ in range(4):
         served.transport.arrive(request(b"batch later"))
@@ -570,7 +570,7 @@ def test_a_refusal_that_waits_for_the_answers_before_it_keeps_nothing(sent: byte
 
 
 @pytest.mark.parametrize("transport", [MemoryTransport(), EncryptingTransport()], ids=["plain", "encrypting"])
-def test_a_client_whose_request_took_long_is_read_from_in_its_turn(transport: MemoryTransport) -> None:
+def test_a_client_whose_request_took_long_is_read_from_in_its_time_slice(transport: MemoryTransport) -> None:
     served = Served(transport)
     transport.arrive(request(b"a"))
     served.channel.on_readable()

@@ -1,4 +1,4 @@
-"""Thousands of connections are closed over short turns, and not served from the first moment on."""
+"""Thousands of connections are closed over short time slices, and not served from the first moment on."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -62,10 +62,10 @@ class Scene:
         return sum(client.is_open for client in self.clients)
 
 
-def test_thousands_are_closed_in_short_turns() -> None:
+def test_thousands_are_closed_in_short_time_slices() -> None:
     scene = Scene(5_000)
     scene.begin(*scene.clients)
-    assert scene.open == 5_000, "the caller's turn is not theirs"
+    assert scene.open == 5_000, "the caller's time slice is not theirs"
     while scene.soon:
         scene.soon.pop()()
     assert scene.open == 0

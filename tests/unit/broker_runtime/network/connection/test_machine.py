@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from broker_runtime.network.connection.commands import Command
 from broker_runtime.network.connection.connection_states import (
+    DATA,
     ConnectionEvent,
     ConnectionState,
     UnknownEventError,
     after,
 )
-from broker_runtime.network.connection.incoming import SharedBuffers
 from broker_runtime.network.connection.machine import ConnectionMachine
+from broker_runtime.network.connection.received.incoming import SharedBuffers
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.wire.reply import PendingReply, Reply
 
@@ -54,10 +55,30 @@ class Driven:
     def serve(self, command: Command) -> Command:
         """Handle requests until the machine wants something else."""
         while command is Command.HANDLE:
+            self.check_data()
             body = bytes(self.machine.request)
             self.handled.append(body)
             command = self.machine.answered(self.handle(self.machine.request), self.now_s)
+        self.check_data()
         return command
+
+    def check_data(self) -> None:
+        """Check that the machine has only data that its state allows."""
+        machine, frame = self.machine, self.machine.incoming.frame
+        existing = {
+            "request": len(machine.request) > 0,
+            "owed": machine.owed is not None,
+            "outgoing": bool(machine.outgoing),
+            "blocked": machine.blocked,
+            "complete request": frame is not None and frame.complete,
+            "throttle": machine.throttled_until_s > self.now_s,
+            "is_heavy": machine.is_heavy,
+            "problem": machine.problem is not None,
+        }
+        assert existing.keys() == DATA.keys()
+        forbidden = [name for name, exists in existing.items() if exists and machine.state not in DATA[name].states]
+        assert not forbidden, f"{forbidden} in state {machine.state.name}"
+        assert machine.outgoing or not machine.blocked
 
     def handle(self, frame: memoryview) -> Reply | PendingReply:
         if bytes(frame[:5]) != b"later":
@@ -75,6 +96,7 @@ class Driven:
         if taken:
             outgoing.clear()
             self.machine.sent(self.now_s)
+            self.check_data()
         return taken
 
     def reply(self, body: bytes) -> Command:
@@ -96,13 +118,24 @@ def test_requests_come_out_as_they_were_put_in_however_the_stream_is_cut(bodies:
         position = end
         answers += driven.sent()
         while driven.machine.state is ConnectionState.QUEUED:
-            driven.serve(driven.machine.turn(NOW_S))
+            driven.serve(driven.machine.begin_slice(NOW_S))
             answers += driven.sent()
     assert answers == stream
     assert driven.handled == [b"#" + body for body in bodies]
     assert driven.is_now(ConnectionState.READING)
     assert driven.buffers.memory.total == 0
     assert not driven.buffers.memory.holders
+
+
+@pytest.mark.parametrize("body", [b"now", b"later"])
+def test_a_blocked_connection_has_unsent_bytes_until_the_socket_takes_them(body: bytes) -> None:
+    driven = Driven()
+    driven.receive(request(body))
+    assert driven.machine.push(b"unasked")
+    driven.serve(driven.machine.sent(NOW_S))
+    assert driven.machine.blocked
+    assert driven.sent()
+    assert not driven.machine.blocked
 
 
 def test_a_request_that_arrives_alone_takes_three_commands() -> None:
@@ -120,7 +153,7 @@ def test_a_request_that_arrives_alone_takes_three_commands() -> None:
 
 
 @pytest.mark.parametrize("takes", [True, False], ids=["a fast client", "a slow client"])
-def test_large_replies_are_sent_within_a_turn_which_ends_if_the_client_does_not_read_them(takes: bool) -> None:
+def test_large_replies_are_sent_within_a_time_slice_which_ends_if_the_client_does_not_read_them(takes: bool) -> None:
     driven = Driven()
     data = b"".join(map(request, (b"a", b"b", b"c")))
     space = driven.machine.space(NOW_S)
@@ -140,7 +173,7 @@ def test_large_replies_are_sent_within_a_turn_which_ends_if_the_client_does_not_
         assert driven.machine.blocked
         assert len(driven.sent()) == 300_000
         assert driven.is_now(ConnectionState.QUEUED)
-        driven.serve(driven.machine.turn(NOW_S))
+        driven.serve(driven.machine.begin_slice(NOW_S))
         assert driven.handled == [b"c"]
 
 
@@ -164,7 +197,7 @@ def test_complete_requests_behind_a_deferred_one_wait_and_are_served_before_the_
     driven.reply(b"at last")
     assert driven.sent() == request(b"at last")
     assert driven.is_now(ConnectionState.QUEUED)
-    driven.serve(driven.machine.turn(NOW_S))
+    driven.serve(driven.machine.begin_slice(NOW_S))
     assert driven.sent() == request(b"a") + request(b"b")
     assert driven.machine.received(0, NOW_S) is Command.END_OF_STREAM
     assert driven.machine.problem is None
@@ -193,7 +226,7 @@ def test_requests_left_over_by_a_turn_are_returned_by_the_next() -> None:
     assert driven.machine.answered((request(b"0"),), NOW_S) is Command.HANDLE
     assert driven.machine.answered((request(b"1"),), NOW_S + 1) is Command.SEND, "its time is over"
     assert driven.sent() == request(b"0") + request(b"1")
-    driven.serve(driven.machine.turn(NOW_S))
+    driven.serve(driven.machine.begin_slice(NOW_S))
     assert driven.handled == [b"2", b"3", b"4"]
 
 
@@ -202,7 +235,7 @@ def test_a_size_that_is_not_allowed_is_refused_after_what_was_before_it() -> Non
     driven.receive(request(b"a") + b"\xff\xff\xff\xff")
     assert driven.sent() == request(b"a")
     assert driven.is_now(ConnectionState.QUEUED)
-    assert driven.machine.turn(NOW_S) is Command.REFUSE
+    assert driven.machine.begin_slice(NOW_S) is Command.REFUSE
     assert "announced -1 bytes" in str(driven.machine.problem)
     driven.machine.end(ConnectionEvent.REFUSE)
     assert driven.is_now(ConnectionState.CLOSED)
@@ -260,10 +293,10 @@ def test_a_request_without_memory_is_not_read_until_there_is_some() -> None:
     driven.sent()
     assert driven.machine.space(NOW_S) is None
     assert driven.is_now(ConnectionState.SHORT_OF_MEMORY)
-    assert driven.machine.turn(NOW_S) is Command.WAIT
+    assert driven.machine.begin_slice(NOW_S) is Command.WAIT
     assert driven.is_now(ConnectionState.SHORT_OF_MEMORY)
     driven.buffers.memory.give_back(1, "127.0.0.2", 90_000)
-    assert driven.machine.turn(NOW_S) is Command.READ
+    assert driven.machine.begin_slice(NOW_S) is Command.READ
     assert driven.is_now(ConnectionState.READING)
 
 
@@ -296,7 +329,7 @@ def test_waiting_requests_are_executed_although_the_peer_has_disconnected() -> N
     driven.sent()
     driven.machine.end(ConnectionEvent.LOST)
     assert not driven.is_now(ConnectionState.CLOSED)
-    driven.serve(driven.machine.turn(NOW_S))
+    driven.serve(driven.machine.begin_slice(NOW_S))
     assert driven.handled == [b"a", b"b"]
     driven.machine.end(ConnectionEvent.LOST)
     assert driven.is_now(ConnectionState.CLOSED)
@@ -336,8 +369,8 @@ def test_a_frame_that_answers_nothing_goes_between_replies() -> None:
     assert driven.is_now(ConnectionState.QUEUED)
     assert driven.machine.push(b"fourth")
     assert driven.sent() == b"fourth"
-    assert driven.is_now(ConnectionState.QUEUED), "what waits for its turn is not forgotten"
-    driven.serve(driven.machine.turn(NOW_S))
+    assert driven.is_now(ConnectionState.QUEUED), "what waits for its time slice is not forgotten"
+    driven.serve(driven.machine.begin_slice(NOW_S))
     assert driven.handled == [b"a", b"later", b"b"]
 
 
@@ -375,7 +408,7 @@ def test_what_cannot_happen_raises() -> None:
     with pytest.raises(UnknownEventError, match="Reading cannot get the event: memory is free again"):
         after(driven.machine.state, ConnectionEvent.MEMORY)
     driven.machine.outgoing = []
-    with pytest.raises(UnknownEventError, match="Reading cannot get the event: the requests of this turn"):
+    with pytest.raises(UnknownEventError, match="Reading cannot get the event: the requests of this time slice"):
         driven.machine.answered((), NOW_S)
 
 
@@ -387,9 +420,9 @@ def test_a_client_over_its_quota_is_answered_at_once_and_then_left_alone() -> No
     assert driven.sent() == request(b"a")
     assert driven.is_now(ConnectionState.THROTTLED)
     assert driven.machine.overdue(NOW_S + 10 * timeout_s) is None
-    assert driven.machine.turn(NOW_S + 4.9) is Command.WAKE
+    assert driven.machine.begin_slice(NOW_S + 4.9) is Command.WAKE
     assert driven.is_now(ConnectionState.THROTTLED)
-    assert driven.machine.turn(NOW_S + 5) is Command.READ
+    assert driven.machine.begin_slice(NOW_S + 5) is Command.READ
     assert driven.is_now(ConnectionState.READING)
     assert driven.machine.overdue(NOW_S + 5 + timeout_s) is None
     assert driven.machine.overdue(NOW_S + 6 + timeout_s) is not None
@@ -403,10 +436,10 @@ def test_requests_that_have_arrived_wait_for_the_end_of_the_throttle_time() -> N
     assert driven.machine.push(b"unasked")
     assert driven.sent() == b"unasked"
     assert driven.is_now(ConnectionState.THROTTLED), "what answers nothing ends no throttle time"
-    assert driven.machine.turn(NOW_S + 5) is Command.TAKE_TURN
+    assert driven.machine.begin_slice(NOW_S + 5) is Command.QUEUE
     assert driven.is_now(ConnectionState.QUEUED)
     driven.now_s = NOW_S + 5
-    driven.serve(driven.machine.turn(NOW_S + 5))
+    driven.serve(driven.machine.begin_slice(NOW_S + 5))
     assert driven.sent() == request(b"b")
     assert driven.is_now(ConnectionState.READING)
 

@@ -1,4 +1,4 @@
-"""Waiting work continues in order, and none blocks the event loop for longer than a turn."""
+"""Waiting work continues in order, and none blocks the event loop for longer than a time slice."""
 
 from asyncio import AbstractEventLoop
 from collections import deque
@@ -26,27 +26,27 @@ class Loop:
 
 
 class Worker:
-    """Each of its turns takes a quarter of a second."""
+    """Each of its time slices takes a quarter of a second."""
 
-    def __init__(self, name: str, work: int, turns: TimeSlices, clock: ManualClock, log: list[str]) -> None:
-        self.name, self.work, self.turns, self.clock, self.log = name, work, turns, clock, log
+    def __init__(self, name: str, work: int, slices: TimeSlices, clock: ManualClock, log: list[str]) -> None:
+        self.name, self.work, self.slices, self.clock, self.log = name, work, slices, clock, log
 
-    def take_turn(self) -> None:
+    def run_slice(self) -> None:
         self.clock.advance(0.25)
         self.log.append(self.name)
         self.work -= 1
         if self.work:
-            self.turns.add(self)
+            self.slices.add(self)
 
     def was_heavy(self) -> None:
         """Do nothing: it goes to the end of the queue anyway."""
 
 
-def test_a_turn_is_bounded_and_all_workers_continue_in_order() -> None:
+def test_a_time_slice_is_bounded_and_all_workers_continue_in_order() -> None:
     loop, clock, log = Loop(), ManualClock(), list[str]()
-    turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
+    slices = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
     for name in "abcde":
-        turns.add(Worker(name, 2, turns, clock, log))
+        slices.add(Worker(name, 2, slices, clock, log))
     assert log == []
 
     loop.pass_once()
@@ -56,31 +56,31 @@ def test_a_turn_is_bounded_and_all_workers_continue_in_order() -> None:
     loop.pass_once()
     loop.pass_once()
     assert "".join(log) == "abcdeabcde"
-    assert len(turns) == 0
+    assert len(slices) == 0
     loop.pass_once()
     assert len(log) == 10
 
 
-def test_a_single_worker_continues_within_the_same_turn() -> None:
+def test_a_single_worker_continues_within_the_same_time_slice() -> None:
     loop, clock, log = Loop(), ManualClock(), list[str]()
-    turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
-    turns.add(Worker("a", 3, turns, clock, log))
+    slices = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
+    slices.add(Worker("a", 3, slices, clock, log))
     loop.pass_once()
     assert log == ["a", "a", "a"]
 
 
-def test_a_turn_that_fails_forgets_nobody() -> None:
+def test_a_time_slice_that_fails_forgets_nobody() -> None:
     class Failing:
-        def take_turn(self) -> None:
+        def run_slice(self) -> None:
             raise OSError("a mistake of ours")
 
         def was_heavy(self) -> None:
             raise AssertionError("it has failed")
 
     loop, clock, log = Loop(), ManualClock(), list[str]()
-    turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
-    turns.add(Failing())
-    turns.add(Worker("a", 1, turns, clock, log))
+    slices = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
+    slices.add(Failing())
+    slices.add(Worker("a", 1, slices, clock, log))
     with pytest.raises(OSError, match="mistake"):
         loop.pass_once()
     loop.pass_once()
@@ -89,8 +89,8 @@ def test_a_turn_that_fails_forgets_nobody() -> None:
 
 def test_an_overrun_yields_the_same_time_to_others_while_they_wait() -> None:
     loop, clock, log, others = Loop(), ManualClock(), list[str](), [True]
-    turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.125, lambda: others[0])
-    turns.add(Worker("a", 4, turns, clock, log))
+    slices = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.125, lambda: others[0])
+    slices.add(Worker("a", 4, slices, clock, log))
     loop.pass_once()
     assert log == ["a"], "a quarter of a second in place of an eighth"
     clock.advance(0.1)
@@ -104,12 +104,12 @@ def test_an_overrun_yields_the_same_time_to_others_while_they_wait() -> None:
     assert log == ["a", "a", "a"], "nobody else wants the time"
 
 
-def test_a_long_turn_is_reported_and_a_short_one_is_not() -> None:
+def test_a_long_time_slice_is_reported_and_a_short_one_is_not() -> None:
     loop, clock, log = Loop(), ManualClock(), list[str]()
-    turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 10.0)
+    slices = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 10.0)
 
     class Short(Worker):
-        def take_turn(self) -> None:
+        def run_slice(self) -> None:
             """Take a turn that takes no time."""
 
         def was_heavy(self) -> None:
@@ -119,7 +119,7 @@ def test_a_long_turn_is_reported_and_a_short_one_is_not() -> None:
         def was_heavy(self) -> None:
             log.append("long")
 
-    turns.add(Short("s", 1, turns, clock, log))
-    turns.add(Long("l", 1, turns, clock, log))
+    slices.add(Short("s", 1, slices, clock, log))
+    slices.add(Long("l", 1, slices, clock, log))
     loop.pass_once()
     assert log == ["l", "long"]

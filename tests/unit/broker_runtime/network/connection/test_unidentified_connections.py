@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_runtime.network.quotas.accept_decision import AcceptOutcome
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.settings import QuotaSettings
+from connection_limits.accept_decision import AcceptOutcome
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import QuotaSettings
 
 NOW, PROXIED, PLAIN, BROKERS = 1_000_000, "PROXIED", "PLAIN", "BROKERS"
 ALICE, BOB = "203.0.113.7", "203.0.113.8"
@@ -38,10 +38,10 @@ def test_a_connection_without_a_known_client_takes_a_slot_and_releases_it() -> N
 def test_a_client_over_its_rate_gives_back_slot_and_rates() -> None:
     quotas = quotas_of(QuotaSettings(max_connection_creation_rate=100))
     quotas.addresses.update_rate(ALICE, 0, NOW)
-    before = quotas.broker_meter.measure(NOW)
+    before = quotas.rate_limit.meter.measure(NOW)
     quotas.on_accepted(PROXIED, None, NOW)
     assert quotas.on_identified(PROXIED, ALICE, NOW).outcome is AcceptOutcome.REFUSE_DELAYED
-    assert (quotas.total, quotas.listeners[PROXIED].count, quotas.broker_meter.measure(NOW)) == (0, 0, before)
+    assert (quotas.total, quotas.listeners[PROXIED].count, quotas.rate_limit.meter.measure(NOW)) == (0, 0, before)
 
 
 @pytest.mark.parametrize("windows", [2, 11])
@@ -54,7 +54,7 @@ def test_clients_that_are_refused_late_let_no_others_in_above_the_rate(windows: 
     late, all_forgotten = NOW + 4_900, NOW + 1_000 * (windows + 1)
     for _ in range(10):
         quotas.on_identified(PROXIED, ALICE, late, waited_ms=late - NOW)
-    assert quotas.broker_meter.measure(max(late, all_forgotten)) >= 0
+    assert quotas.rate_limit.meter.measure(max(late, all_forgotten)) >= 0
     assert quotas.listeners[PROXIED].meter.measure(max(late, all_forgotten)) >= 0
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
-from broker_runtime.network.quotas.limit_met import limit_met
 from broker_runtime.network.quotas.limits_held import SHOWN_MAX, LimitsHeld
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.settings import LimitReference, QuotaSettings, Strategy
+from connection_limits.accept_decision import AcceptDecision, AcceptOutcome
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.limit_met import limit_met
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import LimitReference, Objective, QuotaSettings, Strategy
 
 NOW = 5_000_000
 ONE_A_SECOND: dict[str, Any] = {"strategy": Strategy.TOKEN_BUCKET, "quota_window_num": 2}
@@ -49,6 +49,7 @@ def test_without_limits_nothing_is_held() -> None:
     found = page(quotas)
     assert found["broker"] == {
         "connection_creation_rate": None,
+        "adaptive": None,
         "max_connections": None,
         "rate": pytest.approx(1.0),
         "connections": 1,
@@ -58,6 +59,21 @@ def test_without_limits_nothing_is_held() -> None:
     assert found["listeners"]["EXTERNAL"]["inherited"] == ["connection_creation_rate", "max_connections"]
     assert found["default_ip"]["connection_creation_rate"] is None
     assert (found["ips"], found["next"]) == ({}, None)
+
+
+def test_a_rate_that_adapts_is_shown_with_its_bounds() -> None:
+    quotas = quotas_of(listener_objectives={"EXTERNAL": Objective(p99_ms=20, min_rate=5)})
+    listener = page(quotas, NOW + 3_000)["listeners"]["EXTERNAL"]
+    assert listener["adaptive"] == {
+        "min_rate": 5,
+        "max_rate": None,
+        "objective_p99_ms": 20,
+        "p99_ms": None,
+        "reason": "start",
+        "unchanged_s": 3.0,
+        "cuts": 0,
+    }
+    assert page(quotas)["broker"]["adaptive"] is None
 
 
 def test_a_listeners_rate_is_what_holds() -> None:

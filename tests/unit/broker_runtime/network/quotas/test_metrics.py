@@ -2,7 +2,6 @@
 
 from itertools import groupby
 
-from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.metrics import (
     MAX_GROUP_SERIES,
     MAX_IP_SERIES,
@@ -11,9 +10,10 @@ from broker_runtime.network.quotas.metrics import (
     Sample,
     collect,
 )
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
-from broker_runtime.network.settings import QuotaSettings
+from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import QuotaSettings
 
 NOW = 1_000_000
 

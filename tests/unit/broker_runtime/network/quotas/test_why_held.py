@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from broker_runtime.network.quotas.groups.connection_group import NO_LIMITS, AddressGroupLimits
 from broker_runtime.network.quotas.limits_held import LimitsHeld
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.why_held import GROUPS_PER_ANSWER, WhyHeld
-from broker_runtime.network.settings import QuotaSettings
+from connection_limits.groups.connection_group import NO_LIMITS, AddressGroupLimits
+from connection_limits.quotas import ConnectionQuotas
+from connection_limits.settings import QuotaSettings
 
 NOW = 5_000_000
 WALL_MS = 1_700_000_000_000

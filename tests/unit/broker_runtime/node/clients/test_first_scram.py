@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.config import BrokerSettings, broker_settings
 from broker_runtime.errors import ConfigError
-from broker_runtime.metadata.scram_credentials import UserScramCredentialRecord
+from broker_runtime.metadata.areas.scram_credentials import UserScramCredentialRecord
 from broker_runtime.node.clients.first_scram import first_scram_records
 
 

@@ -24,7 +24,7 @@ async def watch(clock: ManualClock) -> AsyncIterator[LoopWatch]:
     watch.stop()
 
 
-async def test_each_step_of_a_task_is_a_turn_of_its_own(watch: LoopWatch, clock: ManualClock) -> None:
+async def test_each_step_of_a_task_is_a_time_slice_of_its_own(watch: LoopWatch, clock: ManualClock) -> None:
     async def work() -> str:
         clock.advance(0.25)
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Limits of the rows of one request, and answers that are looked through over several turns."""
+"""Limits of the rows of one request, and answers that are looked through over several time slices."""
 
 import asyncio
 from collections.abc import Callable

@@ -71,7 +71,7 @@ def test_boots_have_the_time_in_them_and_are_all_different() -> None:
     assert one != other
 
 
-def test_all_partitions_are_told_a_hundred_a_turn_and_again_after_ten_minutes(tmp_path: Path) -> None:
+def test_all_partitions_are_told_a_hundred_a_time_slice_and_again_after_ten_minutes(tmp_path: Path) -> None:
     bench = Bench(tmp_path, partitions=250)
     observer = bench.loaded()
     bench.timers.advance(0.2)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_runtime.metadata.acls import AccessControlEntryRecord, Acls, RemoveAccessControlEntryRecord
+from broker_runtime.metadata.areas.acls import AccessControlEntryRecord, Acls, RemoveAccessControlEntryRecord
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.security.acls.authorizer import StandardAuthorizer
 from broker_runtime.security.acls.model import Acl, AclOperation, AclPattern, AclPermission, AclResource

@@ -67,7 +67,7 @@ def test_a_failing_callback_is_logged_and_does_not_affect_others(caplog: pytest.
 
 
 class Loop:
-    """A loop in which each call takes a second; a turn has three."""
+    """A loop in which each call takes a second; an iteration has three."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -75,8 +75,8 @@ class Loop:
         self.wakes = SlicedCallbacks(self.soon.append, lambda: self.now_s, 3.0)
         self.called: list[str] = []
 
-    def turn(self) -> list[str]:
-        """Run one turn; return the calls in it."""
+    def iteration(self) -> list[str]:
+        """Run one iteration; return the calls in it."""
         self.called.clear()
         soon = list(self.soon)
         self.soon.clear()
@@ -92,7 +92,7 @@ class Loop:
         return call
 
 
-def test_callbacks_run_after_the_append_in_bounded_turns() -> None:
+def test_callbacks_run_after_the_append_in_bounded_iterations() -> None:
     loop = Loop()
     waiters = OffsetWaiters(loop.wakes)
     for number in range(7):
@@ -101,8 +101,8 @@ def test_callbacks_run_after_the_append_in_bounded_turns() -> None:
     waiters.wake(1)
     taken_back()
     assert loop.called == []
-    turns = [loop.turn() for _ in range(3)]
-    assert turns == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+    iterations = [loop.iteration() for _ in range(3)]
+    assert iterations == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
     assert not loop.soon
 
 
@@ -114,8 +114,8 @@ def test_few_who_wait_are_not_behind_many() -> None:
     few.add(0, loop.of("few"))
     many.wake(1)
     few.wake(1)
-    assert "few" in loop.turn() + loop.turn()
-    rest = [name for _ in range(40) for name in loop.turn()]
+    assert "few" in loop.iteration() + loop.iteration()
+    rest = [name for _ in range(40) for name in loop.iteration()]
     assert not loop.soon
     assert len(rest) > 90
 
@@ -136,7 +136,7 @@ def test_watchers_are_told_once_unless_they_are_added_again() -> None:
     watchers.notify()
     del place[second]
     watchers.add(first)
-    assert loop.turn() == ["first"]
+    assert loop.iteration() == ["first"]
     watchers.notify_at_once()
     assert loop.called == ["first", "first"]
     watchers.notify()

@@ -37,6 +37,16 @@ def test_limits_rates_blocked_share_and_what_was_held_of_each_target() -> None:
     ]
 
 
+def test_an_adaptive_rate_has_its_bounds() -> None:
+    adaptive = {"adaptive": {"min_rate": 50, "max_rate": 2000}}
+    limits = LIMITS | {"listeners": {"EXTERNAL": acceptor(137) | adaptive, "OTHER": acceptor(9) | {"adaptive": None}}}
+    bounds = {row.target: (row.max_rate, row.bounds) for row in quota_rows([BrokerLimits(0, limits)])}
+    assert bounds["listener EXTERNAL"] == (137, "50 to 2000")
+    assert bounds["listener OTHER"] == (9, "")
+    adaptive["adaptive"]["max_rate"] = None  # type: ignore[assignment]
+    assert "50 to unlimited" in {row.bounds for row in quota_rows([BrokerLimits(0, limits)])}
+
+
 def test_rows_of_one_target_are_together() -> None:
     without_default = LIMITS | {"default_ip": limit()}
     rows = quota_rows([BrokerLimits(number, without_default) for number in (2, 0)])

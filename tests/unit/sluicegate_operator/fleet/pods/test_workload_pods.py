@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.fleet.pods.workload_pods import trimmed, workload_pod
-from sluicegate_operator.planning.layout.pod_index import WorkloadPod
+from sluicegate_operator.planning.limits.pod_index import WorkloadPod
 
 
 def a_pod(phase: str = "Running", **status: Any) -> dict[str, Any]:

@@ -23,10 +23,10 @@ from sluicegate_operator.kube.http.kinds import (
     BROKER_LISTENER,
     BROKER_REGISTRATION,
     CONNECTION_QUOTA,
-    CUSTOM,
     KAFKA_USER,
     OBSERVER_PLUGIN,
     TOPIC,
+    USER_KINDS,
     Kind,
 )
 from sluicegate_operator.planning.layout.images import Images
@@ -34,7 +34,7 @@ from tests.support.fakes.kube.scripted_api import PATIENCE_S, Script, page, unti
 from tests.support.manifests.bad_manifests import Json, cluster, listener, quota, registration, topic
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-KINDS = {kind.kind: kind for kind in (*CUSTOM, BROKER_REGISTRATION)}
+KINDS = {kind.kind: kind for kind in (*USER_KINDS, BROKER_REGISTRATION)}
 
 
 def stored(document: Json, name: str = "", version: int = 3, **meta: Any) -> Json:
@@ -43,17 +43,17 @@ def stored(document: Json, name: str = "", version: int = 3, **meta: Any) -> Jso
     return {**document, "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z", **own, **meta}}
 
 
-def held(document: Json, name: str = "", **meta: Any) -> CachedObject:
+def cached(document: Json, name: str = "", **meta: Any) -> CachedObject:
     body = stored(document, name, **meta)
-    return Reader().held(KINDS[body["kind"]], body)
+    return Reader().read(KINDS[body["kind"]], body)
 
 
 class Stored(Cache):
     """A cache that knows these objects, as if all had been listed."""
 
     def __init__(self, *documents: Json, unlisted: tuple[Kind, ...] = ()) -> None:
-        super().__init__([Watched(kind, 3600) for kind in CUSTOM])
-        for kind in CUSTOM:
+        super().__init__([Watched(kind, 3600) for kind in USER_KINDS])
+        for kind in USER_KINDS:
             if kind not in unlisted:
                 self.hear(kind, *(one for one in documents if one["kind"] == kind.kind))
 
@@ -140,8 +140,8 @@ async def test_a_listener_that_cannot_be_read_may_be_the_one_that_is_missing() -
 
 def test_places_follow_what_is_applied_moved_and_deleted() -> None:
     places = SharedPlaces()
-    one, two = held(quota({"ip": "10.0.0.1"}), "one"), held(quota({"ip": "10.0.0.1"}), "two")
-    moved = held(quota({"ip": "10.0.0.2"}), "two")
+    one, two = cached(quota({"ip": "10.0.0.1"}), "one"), cached(quota({"ip": "10.0.0.1"}), "two")
+    moved = cached(quota({"ip": "10.0.0.2"}), "two")
     applied = read_stored(stored(quota({"ip": "10.0.0.1"}), "new"))
     for before, after in ((None, one), (None, two), (None, two)):
         places.on_change(CONNECTION_QUOTA, before, after)
@@ -153,7 +153,7 @@ def test_places_follow_what_is_applied_moved_and_deleted() -> None:
     assert (
         list(places.names(read_stored(stored(quota({"workload": {"podSelector": {"matchLabels": {"a": "b"}}}}))))) == []
     )
-    places.on_change(TOPIC, None, held(topic("orders")))
+    places.on_change(TOPIC, None, cached(topic("orders")))
     assert list(places.names(read_stored(stored(topic("second", topicName="orders"))))) == ["orders"]
 
 
@@ -179,7 +179,7 @@ async def test_what_is_answered_is_counted() -> None:
 
 
 async def test_a_cache_that_is_not_listed_says_nothing() -> None:
-    warner, figures, _ = await warner_of(unlisted=CUSTOM)
+    warner, figures, _ = await warner_of(unlisted=USER_KINDS)
     assert await warner.warnings(stored(quota({"listener": "OTHER"})), None) == ()
     assert figures.requests == {AdmissionResult.UNKNOWN: 1}
 
@@ -252,7 +252,7 @@ async def test_kopf_answers_by_the_handlers_of_this_operator(monkeypatch: pytest
     monkeypatch.setattr(admission, "HEARD_S", 0.0)
     warner, _, _ = await warner_of(cluster(), listener())
     webhook = Webhook(warner)
-    watched = [Watched(kind, 30) for kind in (*CUSTOM, BROKER_REGISTRATION)]
+    watched = [Watched(kind, 30) for kind in (*USER_KINDS, BROKER_REGISTRATION)]
     operator = KopfOperator(lambda: Script(page()), None, lambda: None, Cache(watched), cast(Admission, webhook))
     operator.start()
     try:
@@ -285,4 +285,4 @@ def test_each_kind_that_users_write_has_its_surroundings() -> None:
         KAFKA_USER,
         OBSERVER_PLUGIN,
         TOPIC,
-    } == set(CUSTOM)
+    } == set(USER_KINDS)

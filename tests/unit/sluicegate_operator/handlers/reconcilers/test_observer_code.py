@@ -39,7 +39,7 @@ async def test_modules_are_held_from_our_config_map_alone(has: Any, kept: Json) 
     assert isinstance(found, BrokerCluster)
     kube = GoneOnceRead(config_map(**has) | {"data": GIVEN})
     code = CodeInConfigMaps(Context(kube, read_settings({}, None, None, None)))  # type: ignore[arg-type]
-    await code.give(found, ObserverPlan(), hold=True)
+    await code.give(found, ObserverPlan(), keeps=True)
     assert kube.take("ConfigMap", "shop-observers")["data"] == kept
 
 
@@ -68,11 +68,11 @@ async def test_a_config_map_that_may_not_be_read_keeps_no_other_observer_from_it
     assert found.missing == {
         "secret": "ConfigMap secret cannot be read: GET secret: 403 forbidden; brokers keep their current code"
     }
-    assert found.hold
-    assert not (await code.find(("default", "shop"), plugins[:1], Refusals())).hold
+    assert found.keeps
+    assert not (await code.find(("default", "shop"), plugins[:1], Refusals())).keeps
     kube.retriable = True
     refusals = Refusals()
     found = await code.find(("default", "shop"), plugins, refusals)
-    assert (list(found.modules), found.hold, found.postponed) == (["mine"], True, frozenset({"secret"}))
+    assert (list(found.modules), found.keeps, found.postponed) == (["mine"], True, frozenset({"secret"}))
     with pytest.raises(KubeError, match="403 forbidden"):
         refusals.raise_first()

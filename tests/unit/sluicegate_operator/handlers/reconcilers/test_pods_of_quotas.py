@@ -12,8 +12,8 @@ from sluicegate_operator.kube.cache.cache import Cache
 from sluicegate_operator.kube.cache.cached_object import CachedObject
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import NAMESPACE, POD, Kind
-from sluicegate_operator.planning.layout.connection_groups import number_of_pod
-from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.limits.connection_groups import number_of_pod
+from sluicegate_operator.planning.limits.workloads import Members
 from tests.support.manifests.bad_manifests import quota
 from tests.support.manifests.quota_manifests import of_pods
 
@@ -74,7 +74,7 @@ class Watching:
     def cache(self) -> Kopf:
         return self.fed[-1]
 
-    async def turns(self) -> None:
+    async def iterations(self) -> None:
         for _ in range(5):
             await asyncio.sleep(0)
 
@@ -96,7 +96,7 @@ async def test_pods_are_watched_only_while_a_quota_selects_pods() -> None:
     watching.pods.keep(SHOP, [])
     assert watching.fed == []
     watching.pods.keep(SHOP, [a_quota()])
-    await watching.turns()
+    await watching.iterations()
     assert watching.cache.running
     assert watching.cache.watched == {POD, NAMESPACE}
     watching.pods.keep(SHOP, [a_quota()])
@@ -108,11 +108,11 @@ async def test_pods_are_watched_only_while_a_quota_selects_pods() -> None:
 async def test_pods_are_reported_once_all_are_known_and_then_at_each_change() -> None:
     watching = Watching()
     watching.pods.keep(SHOP, [a_quota()])
-    await watching.turns()
+    await watching.iterations()
     watching.cache.tell(POD, a_pod("a", "10.0.0.1"))
     assert watching.pods.take_news(SHOP) == {}
     watching.cache.fill()
-    await watching.turns()
+    await watching.iterations()
     assert watching.told == [SHOP]
     assert watching.pods.take_news(SHOP) == {"pods": Members({"10.0.0.1": number_of_pod("a")})}
     watching.cache.tell(POD, a_pod("b", "10.0.0.2"))
@@ -126,11 +126,11 @@ async def test_pods_are_reported_once_all_are_known_and_then_at_each_change() ->
 async def test_namespaces_are_selected_by_their_labels() -> None:
     watching = Watching()
     watching.pods.keep(SHOP, [a_quota(namespaceSelector={"matchLabels": {"team": "payments"}})])
-    await watching.turns()
+    await watching.iterations()
     watching.cache.tell(POD, a_pod("a", "10.0.0.1"))
     watching.cache.tell(NAMESPACE, {"metadata": {"name": "default", "labels": {"team": "payments"}}})
     watching.cache.fill()
-    await watching.turns()
+    await watching.iterations()
     assert watching.pods.take_news(SHOP)["pods"].addresses.keys() == {"10.0.0.1"}
     watching.cache.tell(NAMESPACE, {"metadata": {"name": "default"}})
     assert watching.pods.take_news(SHOP)["pods"].addresses == {}
@@ -140,7 +140,7 @@ async def test_namespaces_are_selected_by_their_labels() -> None:
 async def test_an_operator_of_one_namespace_asks_for_no_namespaces() -> None:
     watching = Watching("default")
     watching.pods.keep(SHOP, [a_quota()])
-    await watching.turns()
+    await watching.iterations()
     assert watching.cache.watched == {POD}
     assert not watching.pods.in_all_namespaces
     watching.pods.close()
@@ -152,20 +152,20 @@ async def test_pods_unseen_for_longer_than_a_watch_failure_may_last_are_reported
     monkeypatch.setattr(pods_of_quotas, "LOOK_S", 0.0)
     watching = Watching()
     watching.pods.keep(SHOP, [a_quota()])
-    await watching.turns()
+    await watching.iterations()
     assert (watching.pods.unseen, watching.told) == ("", []), "it is being listed"
     watching.cache.tell(POD, a_pod("a", "10.0.0.1"))
     watching.cache.fill()
-    await watching.turns()
+    await watching.iterations()
     watching.pods.take_news(SHOP)
     watching.told.clear()
     watching.cache.fail(POD, KubeError("403 Forbidden", 403))
     assert (watching.pods.unseen, watching.told) == ("", []), "it may be over in a moment"
     watching.cache.lose_patience(POD)
-    await watching.turns()
+    await watching.iterations()
     assert (watching.pods.unseen, watching.told) == ("403 Forbidden", [SHOP])
     watching.cache.fail(POD, KubeError("503", 503))
-    await watching.turns()
+    await watching.iterations()
     assert watching.told == [SHOP]
     assert watching.pods.take_news(SHOP) == {}, "what is known stays known"
     watching.cache.cache.feed.contact(POD)
@@ -176,7 +176,7 @@ async def test_pods_unseen_for_longer_than_a_watch_failure_may_last_are_reported
 async def test_pods_that_may_not_be_listed_at_all_are_told_of_with_the_reason() -> None:
     watching = Watching()
     watching.pods.keep(SHOP, [a_quota()])
-    await watching.turns()
+    await watching.iterations()
     watching.cache.fail(POD, KubeError("403 Forbidden", 403))
     assert (watching.pods.unseen, watching.told) == ("403 Forbidden", [SHOP])
     watching.pods.keep(SHOP, [])

@@ -4,9 +4,9 @@ from typing import Any
 
 from sluicegate_operator.api import ConnectionQuota, parse_resource
 from sluicegate_operator.handlers.reconcilers.workloads import Workloads
-from sluicegate_operator.planning.layout.connection_groups import number_of_pod
-from sluicegate_operator.planning.layout.pod_index import WorkloadPod
-from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.limits.connection_groups import number_of_pod
+from sluicegate_operator.planning.limits.pod_index import WorkloadPod
+from sluicegate_operator.planning.limits.workloads import Members
 from tests.support.manifests.bad_manifests import quota
 from tests.support.manifests.quota_manifests import of_pods
 

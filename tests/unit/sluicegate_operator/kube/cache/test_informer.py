@@ -91,9 +91,9 @@ def test_an_own_write_is_known_though_kopf_has_handed_on_a_later_event_of_anothe
     informer.apply(None, item("b", 4))
     informer.apply("MODIFIED", item("b", 20))
     informer.note(item("a", 18))
-    held = informer.store.get("default", "a")
-    assert held is not None
-    assert held.version == 18
+    cached = informer.store.get("default", "a")
+    assert cached is not None
+    assert cached.version == 18
     informer.apply("DELETED", item("a", 21))
     informer.note(item("a", 19))
     assert names(informer) == ["b"], "the watch has reported its deletion"
@@ -151,5 +151,5 @@ def test_whatever_the_order_of_handlers_the_store_becomes_the_world(
     while waiting:
         hand_on(data.draw(st.sampled_from(sorted(waiting))))
     assert informer.has_synced.is_set()
-    held = {found.name: found.version for found in informer.store.values()}
-    assert held == {name: int(one["metadata"]["resourceVersion"]) for name, one in world.items()}
+    cached = {found.name: found.version for found in informer.store.values()}
+    assert cached == {name: int(one["metadata"]["resourceVersion"]) for name, one in world.items()}

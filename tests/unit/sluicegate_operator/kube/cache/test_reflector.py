@@ -78,9 +78,9 @@ async def test_a_list_whose_items_are_not_objects_is_sent_again(items: Any) -> N
         await until_named(cache, "a")
 
 
-async def test_a_page_is_given_to_kopf_in_slices_and_each_after_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_is_given_to_kopf_in_chunks_and_each_after_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[int, int]] = []
-    real = reflector._slice
+    real = reflector._chunk
 
     def noted(one: reflector.Reflector) -> Document:
         document = real(one)
@@ -89,14 +89,14 @@ async def test_a_page_is_given_to_kopf_in_slices_and_each_after_the_one_before(m
         return document
 
     session_feed: list[Any] = []
-    monkeypatch.setattr(reflector, "_slice", noted)
+    monkeypatch.setattr(reflector, "_chunk", noted)
     first = page(*(a_map(f"a{number:03}", 3) for number in range(120)), token="more")
     script = Script(first, page(*(a_map(f"b{number:03}", 3) for number in range(20))))
     async with cached(script, MAPS) as cache:
         session_feed.append(cache.feed)
         await until(lambda: len(cache.informers()[CONFIG_MAP].store.names()) == 140)
         await until(lambda: script.watched_from() == ["5"])
-    assert given == [(50, 50), (50, 50), (20, 20), (20, 20)], "objects of a slice, and objects that kopf has then"
+    assert given == [(50, 50), (50, 50), (20, 20), (20, 20)], "objects of a chunk, and objects that kopf has then"
     assert [query.get("continue") for query in script.asked[:2]] == [None, "more"]
 
 

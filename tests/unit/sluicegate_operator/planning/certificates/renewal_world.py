@@ -8,11 +8,11 @@ from itertools import count
 from sluicegate_operator.planning.certificates.renewal import (
     STEP_S_MIN,
     Authority,
-    Held,
     MakeAuthority,
     NodeInForce,
     Nothing,
     NotYet,
+    StoredCertificate,
     Terms,
     Write,
     needs_nodes,
@@ -55,7 +55,7 @@ class RenewalWorld:
     authority: Authority | None = None
     made_for: str = ""
     renewal: str = ""
-    versions: list[Held] = field(default_factory=list)
+    versions: list[StoredCertificate] = field(default_factory=list)
     written_at_s: list[float] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     authorities_made: int = 0
@@ -155,24 +155,24 @@ class RenewalWorld:
             self._write(step)
 
     def _write(self, step: Write) -> None:
-        held = self.versions[-1] if self.versions else None
-        if held is not None:
-            nodes = [self._report(node) for node in self.nodes] if needs_nodes(step, held) else []
-            if isinstance(self.decide(self.now_s, step, held, self.since_s, nodes, self._terms()), NotYet):
+        current = self.versions[-1] if self.versions else None
+        if current is not None:
+            nodes = [self._report(node) for node in self.nodes] if needs_nodes(step, current) else []
+            if isinstance(self.decide(self.now_s, step, current, self.since_s, nodes, self._terms()), NotYet):
                 return
         assert self.authority is not None
         certificate, ends_s, issuer, renewal = f"certificate-{next(self._names)}", 0.0, self.authority.digest, ""
         if step.issue:
             ends_s, renewal = min(self.now_s + self.terms.validity_s, self.authority.ends_s), self.renewal
         else:
-            assert held is not None
-            certificate, ends_s, issuer, renewal = held.certificate, held.ends_s, held.issuer, held.renewal
-        self.versions.append(Held(certificate, ends_s, issuer, step.trusted, renewal))
+            assert current is not None
+            certificate, ends_s, issuer, renewal = current.certificate, current.ends_s, current.issuer, current.renewal
+        self.versions.append(StoredCertificate(certificate, ends_s, issuer, step.trusted, renewal))
         self.written_at_s.append(self.now_s)
         self.since_s = self.now_s
 
     def _report(self, node: Node) -> NodeInForce:
         if node.in_force is None:
             return NodeInForce(node.name, silence="down")
-        held = self.versions[node.in_force]
-        return NodeInForce(node.name, frozenset({(held.certificate, held.trusted)}))
+        current = self.versions[node.in_force]
+        return NodeInForce(node.name, frozenset({(current.certificate, current.trusted)}))

@@ -37,7 +37,7 @@ WAITS = (
 )
 def test_the_condition_says_what_a_renewal_waits_for(seen: CertificatesSeen, expected: tuple[bool, str, str]) -> None:
     found = certificates_finding(seen)
-    assert (found.holds, found.reason) == expected[:2]
+    assert (found.is_true, found.reason) == expected[:2]
     assert found.message.startswith(expected[2])
 
 

@@ -9,10 +9,10 @@ from sluicegate_operator.planning.certificates.renewal import (
     STEP_S_MIN,
     TRUSTED_MAX,
     Authority,
-    Held,
     MakeAuthority,
     NodeInForce,
     NotYet,
+    StoredCertificate,
     Terms,
     Write,
     is_urgent,
@@ -33,62 +33,62 @@ OLD, NEW = Authority("old", YEAR_S), Authority("new", 2 * YEAR_S)
 LATE_S = YEAR_S - 10 * DAY_S
 
 
-def held(*trusted: str, issuer: str = "old", ends_s: float = YEAR_S, **other: Any) -> Held:
-    return Held(f"of {issuer}", ends_s, issuer, frozenset(trusted or (issuer,)), **other)
+def current(*trusted: str, issuer: str = "old", ends_s: float = YEAR_S, **other: Any) -> StoredCertificate:
+    return StoredCertificate(f"of {issuer}", ends_s, issuer, frozenset(trusted or (issuer,)), **other)
 
 
-def reports(version: Held, *names: str) -> list[NodeInForce]:
+def reports(version: StoredCertificate, *names: str) -> list[NodeInForce]:
     return [NodeInForce(name, frozenset({(version.certificate, version.trusted)})) for name in names]
 
 
 def test_a_new_cluster_gets_an_authority_and_a_certificate() -> None:
     assert isinstance(wanted_step(0, None, None, TERMS), MakeAuthority)
     assert wanted_step(0, OLD, None, TERMS) == Write(frozenset({"old"}), True, "there is no certificate yet")
-    assert wanted_step(0, OLD, held(), TERMS) == NOTHING
+    assert wanted_step(0, OLD, current(), TERMS) == NOTHING
 
 
 def test_an_authority_of_the_user_is_never_made() -> None:
     terms = Terms(YEAR_S, 30 * DAY_S, generated=False, renewal="once")
     assert wanted_step(0, None, None, terms) == NOTHING
-    assert wanted_step(LATE_S, OLD, held(renewal="once"), terms) == NOTHING
+    assert wanted_step(LATE_S, OLD, current(renewal="once"), terms) == NOTHING
     # Its certificate would end at the same time, so none is issued again and again.
-    again = wanted_step(0, OLD, held(), terms)
+    again = wanted_step(0, OLD, current(), terms)
     assert isinstance(again, Write)
     assert again.issue
 
 
 def test_an_authority_is_renewed_in_time_or_on_request_but_not_during_a_renewal() -> None:
-    due = wanted_step(LATE_S, OLD, held(), TERMS)
+    due = wanted_step(LATE_S, OLD, current(), TERMS)
     assert due == MakeAuthority("the authority ends in 10 days")
     asked = Terms(YEAR_S, 30 * DAY_S, renewal="once")
-    assert isinstance(wanted_step(0, OLD, held(), asked), MakeAuthority)
+    assert isinstance(wanted_step(0, OLD, current(), asked), MakeAuthority)
     made = Terms(YEAR_S, 30 * DAY_S, renewal="once", authority_made_for="once")
-    assert wanted_step(0, OLD, held(renewal="once"), made) == NOTHING
-    assert not isinstance(wanted_step(0, NEW, held("old", "new"), asked), MakeAuthority)
+    assert wanted_step(0, OLD, current(renewal="once"), made) == NOTHING
+    assert not isinstance(wanted_step(0, NEW, current("old", "new"), asked), MakeAuthority)
 
 
 def test_trust_comes_first_then_the_certificate_then_the_old_authority_goes() -> None:
-    trust = wanted_step(LATE_S, NEW, held(), TERMS)
+    trust = wanted_step(LATE_S, NEW, current(), TERMS)
     assert isinstance(trust, Write)
-    assert (trust.trusted, trust.issue, needs_nodes(trust, held())) == (frozenset({"old", "new"}), False, False)
-    issue = wanted_step(LATE_S, NEW, held("old", "new"), TERMS)
+    assert (trust.trusted, trust.issue, needs_nodes(trust, current())) == (frozenset({"old", "new"}), False, False)
+    issue = wanted_step(LATE_S, NEW, current("old", "new"), TERMS)
     assert isinstance(issue, Write)
-    assert (issue.trusted, issue.issue, needs_nodes(issue, held("old", "new"))) == (
+    assert (issue.trusted, issue.issue, needs_nodes(issue, current("old", "new"))) == (
         frozenset({"old", "new"}),
         True,
         True,
     )
-    overlapping = held("old", "new", issuer="new", ends_s=2 * YEAR_S)
+    overlapping = current("old", "new", issuer="new", ends_s=2 * YEAR_S)
     drop = wanted_step(LATE_S, NEW, overlapping, TERMS)
     assert isinstance(drop, Write)
     assert (drop.trusted, drop.issue, needs_nodes(drop, overlapping)) == (frozenset({"new"}), False, True)
 
 
 def test_only_trust_in_a_further_authority_does_not_wait() -> None:
-    version = held("old", "new")
+    version = current("old", "new")
     trust, issue = Write(version.trusted | {"third"}, False, ""), Write(version.trusted, True, "")
     assert next_step(0, trust, version, 0, [NodeInForce("a", silence="down")], TERMS) == trust
-    for behind in (NodeInForce("b", silence="down"), *reports(held(), "b")):
+    for behind in (NodeInForce("b", silence="down"), *reports(current(), "b")):
         waits = next_step(100, issue, version, 0, [*reports(version, "a"), behind], TERMS)
         assert waits == NotYet(issue, (behind,))
     assert next_step(100, issue, version, 0, reports(version, "a", "b"), TERMS) == issue
@@ -96,13 +96,13 @@ def test_only_trust_in_a_further_authority_does_not_wait() -> None:
 
 
 def test_a_node_with_two_versions_in_force_is_behind() -> None:
-    version = held("old", "new")
+    version = current("old", "new")
     both = frozenset({(version.certificate, version.trusted), ("of old", frozenset({"old"}))})
     assert not NodeInForce("a", both).has(version)
 
 
 def test_nodes_that_are_away_do_not_let_the_certificate_end() -> None:
-    version, away = held("old", "new"), [NodeInForce("a", silence="down")]
+    version, away = current("old", "new"), [NodeInForce("a", silence="down")]
     issue = Write(version.trusted, True, "")
     urgent_s = YEAR_S - 2.9 * DAY_S
     assert not is_urgent(YEAR_S - 3.1 * DAY_S, version, TERMS)
@@ -114,9 +114,9 @@ def test_nodes_that_are_away_do_not_let_the_certificate_end() -> None:
 
 
 def test_trust_is_limited_and_unfit_certificates_are_replaced() -> None:
-    many = held(*(f"authority-{n}" for n in range(TRUSTED_MAX)), issuer="authority-0")
+    many = current(*(f"authority-{n}" for n in range(TRUSTED_MAX)), issuer="authority-0")
     assert wanted_step(0, NEW, many, TERMS) == NOTHING
-    unfit = wanted_step(0, OLD, held(fits=False), TERMS)
+    unfit = wanted_step(0, OLD, current(fits=False), TERMS)
     assert isinstance(unfit, Write)
     assert unfit.issue
 
@@ -150,13 +150,13 @@ def _without_waiting(now_s: float, wanted: Write, *_: object) -> Write:
 
 
 def _without_the_last_wait(
-    now_s: float, wanted: Write, version: Held, since_s: float, nodes: list[NodeInForce], terms: Terms
+    now_s: float, wanted: Write, version: StoredCertificate, since_s: float, nodes: list[NodeInForce], terms: Terms
 ) -> Write | NotYet:
     return next_step(now_s, wanted, version, since_s, nodes, terms) if wanted.issue else wanted
 
 
 def _without_silent_nodes(
-    now_s: float, wanted: Write, version: Held, since_s: float, nodes: list[NodeInForce], terms: Terms
+    now_s: float, wanted: Write, version: StoredCertificate, since_s: float, nodes: list[NodeInForce], terms: Terms
 ) -> Write | NotYet:
     return next_step(now_s, wanted, version, since_s, [node for node in nodes if not node.silence], terms)
 

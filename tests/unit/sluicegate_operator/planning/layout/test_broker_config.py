@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sluicegate_operator.api.configs.config_keys import DYNAMIC_CONFIG_KEYS, LIMIT_KEYS
 from sluicegate_operator.planning.layout.broker_config import OwnTags, plan_broker_config
-from sluicegate_operator.planning.layout.limits import ObservedLimits, SetBrokerConfigs
+from sluicegate_operator.planning.limits.limits import ObservedLimits, SetBrokerConfigs
 from tests.support.oracles.limits_model import apply_actions
 
 RETENTION, MIN_ISR = "log.retention.ms", "min.insync.replicas"

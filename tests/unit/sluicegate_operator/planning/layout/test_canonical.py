@@ -24,10 +24,10 @@ from sluicegate_operator.planning.layout.broker_config import plan_broker_config
 from sluicegate_operator.planning.layout.canonical import canonical_properties, same_broker_value, same_topic_value
 from sluicegate_operator.planning.layout.children import wanted_revision
 from sluicegate_operator.planning.layout.cluster_layout import Role, plan_cluster
-from sluicegate_operator.planning.layout.limits import ObservedLimits
 from sluicegate_operator.planning.layout.listener_security import security_properties
 from sluicegate_operator.planning.layout.preview_nodes import NodeKind, preview_restarts
 from sluicegate_operator.planning.layout.restart_reasons import NodeRevision, decode_revision, restart_reasons
+from sluicegate_operator.planning.limits.limits import ObservedLimits
 from sluicegate_operator.planning.topics.topics import ObservedTopic, diff_topic
 from tests.support.manifests.bad_manifests import Json, cluster, external, topic
 from tests.support.manifests.listener_manifests import authenticating

@@ -8,10 +8,10 @@ import pytest
 from broker_runtime.config.keys.observers import BUILT_IN_OBSERVERS, split_observer_key
 from broker_runtime.config.keys.observers import OBSERVERS_MAX as BROKERS_MAX
 from broker_runtime.config.keys.requests import RequestConfig
-from broker_runtime.observers.loading import BUILT_IN as BUILT_IN_CLASSES
+from broker_runtime.observers.running.loading import BUILT_IN as BUILT_IN_CLASSES
 from sluicegate_operator.api import BrokerCluster, ObserverPlugin, parse_resource
 from sluicegate_operator.api.models.observer_plugin import BUILT_IN
-from sluicegate_operator.planning.layout.limits import SetBrokerConfigs
+from sluicegate_operator.planning.limits.limits import SetBrokerConfigs
 from sluicegate_operator.planning.observers.observer_status import PluginReports, observer_status
 from sluicegate_operator.planning.observers.observers import (
     CONFIG_BYTES_MAX,
@@ -184,7 +184,7 @@ def test_differing_keys_are_set_unwanted_ones_removed_and_overrides_deleted() ->
 def test_while_a_plugin_cannot_be_read_nothing_is_taken_away() -> None:
     wanted = plan(a_plugin()).configs
     there = ObservedObservers(default={"observer.class.names": "mine", "observer.mine.class": "a.B"})
-    assert diff_observers(wanted, {0: there}, hold=True) == [
+    assert diff_observers(wanted, {0: there}, keeps=True) == [
         SetBrokerConfigs(
             None, {"observer.class.names": "mine,orders", "observer.orders.class": "acme.observers.Orders"}
         )

@@ -8,6 +8,7 @@ import pytest
 
 from sluicegate_operator.api import AuditPipeline, BrokerCluster, parse_resource
 from sluicegate_operator.planning.layout.audit_places import results_of
+from sluicegate_operator.planning.layout.cluster_layout import cluster_id
 from sluicegate_operator.planning.pipelines.pipeline_runs import PipelineRun, RunState, pipeline_runs
 from sluicegate_operator.planning.pipelines.pipeline_status import PipelineTrouble, pipeline_status
 from sluicegate_operator.planning.pipelines.pipelines import (
@@ -90,7 +91,25 @@ def test_settings_are_passed_as_files_and_the_report_follows() -> None:
             "s3://answers/shop?region=eu-west-1",
         ),
         "--publish",
+        f"--cluster-name={cluster_id(LANDED)}=retail/shop",
     ]
+
+
+def test_the_report_gets_the_names_of_the_clusters_that_land_in_the_same_store() -> None:
+    found = parsed(pipeline())
+    documents = [
+        cluster(audit={"landing": {"uri": uri, "secretName": "audit-s3"}})
+        for uri in ("s3://audit/shop?region=eu-west-1", "s3://audit/other")
+    ]
+    beside, elsewhere = (
+        parse_resource(document | {"metadata": {"name": f"shop-{number}", "namespace": "eu", "uid": "x"}})
+        for number, document in enumerate(documents)
+    )
+    assert isinstance(beside, BrokerCluster)
+    assert isinstance(elsewhere, BrokerCluster)
+    places = plan_pipeline(found, LANDED, NOW, (), [elsewhere, LANDED, beside]).places
+    assert places is not None
+    assert places.cluster_names == [(cluster_id(LANDED), "retail/shop"), (cluster_id(beside), "eu/shop-0")]
 
 
 @pytest.mark.parametrize(

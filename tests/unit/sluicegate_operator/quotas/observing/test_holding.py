@@ -15,11 +15,11 @@ from sluicegate_operator.quotas.observing.holding import (
     Reading,
     ThrottledConnections,
     holding,
-    holds,
     is_known,
     key_of,
     quotas_of,
     reading,
+    throttles,
 )
 from tests.support.manifests.bad_manifests import cluster, listener, manifest
 from tests.support.worlds.planned_quotas import PlannedQuotas
@@ -56,7 +56,7 @@ def refused(*totals: tuple[int, int], seconds: float = 10.0) -> list[BrokerReadi
 
 def test_an_answer_is_read() -> None:
     found = reading(document(ips={"10.0.0.1": {"held": {"rate": 3}}}, groups={"a/b": {"held": {"delayed": 4}}}), 5.0)
-    assert found.held == {
+    assert found.throttled == {
         ("broker", ""): ThrottledConnections(0, 0.0),
         EXTERNAL: ThrottledConnections(42, 0.82),
         ("default_ip", ""): ThrottledConnections(1),
@@ -131,10 +131,10 @@ def test_the_figure_of_an_idle_limit_is_removed_after_a_while() -> None:
 
 def test_a_limit_that_hardly_delays_is_not_reported() -> None:
     assert holding(EXTERNAL, blocked(0.004), None, 0.0, NOW) is None
-    assert not holds(EXTERNAL, blocked(0.004))
-    assert holds(EXTERNAL, blocked(0.004, 0.02))
-    assert holds(ADDRESS, refused((0, 1)))
-    assert not holds(ADDRESS, refused((1, 1)))
+    assert not throttles(EXTERNAL, blocked(0.004))
+    assert throttles(EXTERNAL, blocked(0.004, 0.02))
+    assert throttles(ADDRESS, refused((0, 1)))
+    assert not throttles(ADDRESS, refused((1, 1)))
 
 
 def test_the_first_reading_of_addresses_gives_no_rate() -> None:

@@ -10,13 +10,13 @@ from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuo
 from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.fleet.kafka.http_get import Address, HttpAnswer
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.planning.layout.limits import Missing, ObservedLimits
+from sluicegate_operator.planning.limits.limits import Missing, ObservedLimits
 from sluicegate_operator.quotas.observing import observed as observed_module
 from sluicegate_operator.quotas.observing.holding import QUIET_S
 from sluicegate_operator.quotas.observing.observed import (
     CHANGES_MAX,
     HOLDING_PACE_S,
-    LIMITS_HELD,
+    LIMITS_WITH_THROTTLED,
     PACE_S,
     ObservedReconciler,
 )
@@ -48,6 +48,8 @@ class Brokers:
         self.places = {number: ("b", number) for number in range(count)}
         self.blocked = 0.0
         self.refused: dict[str, int] = {}
+        self.rates: dict[int, int] = {}
+        """Adaptive rates of the listener, by broker."""
         self.away: set[int] = set()
         self.asked: list[str] = []
 
@@ -55,13 +57,19 @@ class Brokers:
         self.asked.append(path)
         if place[1] in self.away:
             raise ConnectionRefusedError("away")
-        return HttpAnswer(200, json.dumps(self._limits() if path == LIMITS_HELD else {"groups": {}, "next": None}))
+        return HttpAnswer(
+            200, json.dumps(self._limits(place[1]) if path == LIMITS_WITH_THROTTLED else {"groups": {}, "next": None})
+        )
 
-    def _limits(self) -> Json:
+    def _limits(self, number: int) -> Json:
         nothing = {"rate": 0, "connections": 0}
+        listener: Json = {"held": {"rate": 7, "connections": 0}, "blocked_share": self.blocked}
+        if number in self.rates:
+            adaptive = {"min_rate": 50, "max_rate": 2000, "reason": "objective missed", "unchanged_s": 2.0}
+            listener |= {"connection_creation_rate": self.rates[number], "adaptive": adaptive}
         return {
             "broker": {"held": nothing, "blocked_share": 0.0},
-            "listeners": {"EXTERNAL": {"held": {"rate": 7, "connections": 0}, "blocked_share": self.blocked}},
+            "listeners": {"EXTERNAL": listener},
             "default_ip": {"held": nothing},
             "ips": {ip: {"held": {"rate": count, "connections": 0}} for ip, count in self.refused.items()},
             "groups": {},
@@ -135,7 +143,7 @@ async def test_nothing_is_written_while_nothing_is_held(brokers: Brokers) -> Non
         await asyncio.sleep(PACE_S)
     assert shop.write() == []
     assert shop.marked == []
-    assert brokers.asked == [LIMITS_HELD] * 6, "one question to each broker"
+    assert brokers.asked == [LIMITS_WITH_THROTTLED] * 6, "one question to each broker"
 
 
 async def test_a_delaying_listener_is_reported_and_read_more_often(brokers: Brokers) -> None:
@@ -270,3 +278,26 @@ async def test_a_quota_deleted_during_a_reading_does_not_affect_the_figures_of_o
     await shop.look()
     assert shop.write() == ["first"]
     assert shop.marked == [Queue.STATUSES]
+
+
+async def test_adaptive_rates_come_into_the_status_and_leave_it_with_the_limit(brokers: Brokers) -> None:
+    brokers.rates = {0: 2000, 1: 300}
+    name = ON_LISTENER["metadata"]["name"]
+    adaptive = {"minRate": 50, "maxRate": 2000, "objective": {"requestP99": "20ms"}}
+    spec = {key: value for key, value in ON_LISTENER["spec"].items() if key != "maxConnectionCreationRate"}
+    shop = Shop(brokers, ON_LISTENER | {"spec": spec | {"adaptive": adaptive}})
+
+    def summary() -> str:
+        found = shop.governed.quotas[name].quota.status.adaptive
+        return found.summary if found is not None else ""
+
+    for rates, shown, written in (
+        ({0: 2000, 1: 300}, "300 to 2000/s", [name]),
+        ({0: 2000, 1: 310}, "300 to 2000/s", []),
+        ({0: 100, 1: 310}, "100 to 300/s", [name]),
+        ({}, "", [name]),
+    ):
+        brokers.rates = rates
+        await shop.look()
+        assert (shop.write(), summary()) == (written, shown)
+        await asyncio.sleep(PACE_S)

@@ -1,6 +1,6 @@
 """The observed limits of brokers: when less than everything is read, and when no longer."""
 
-from sluicegate_operator.planning.layout.limits import COUNT, RATE, LimitKey, Missing, ObservedLimits
+from sluicegate_operator.planning.limits.limits import COUNT, RATE, LimitKey, Missing, ObservedLimits
 from sluicegate_operator.quotas.state.ledger import LimitLedger
 
 HERE = ("10.0.0.1", 9091)

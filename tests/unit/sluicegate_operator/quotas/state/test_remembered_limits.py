@@ -9,7 +9,7 @@ import pytest
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.kube.http.errors import KubeUnavailableError
-from sluicegate_operator.planning.layout.limits import COUNT, DesiredLimits
+from sluicegate_operator.planning.limits.limits import COUNT, DesiredLimits
 from sluicegate_operator.quotas.brokers import WantedLimits
 from sluicegate_operator.quotas.external import ExternalLimits
 from sluicegate_operator.quotas.state.ledger import LimitLedger

@@ -11,7 +11,7 @@ import pytest
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
 from sluicegate_operator.api.models.connection_quota import ConnectionQuotaStatus, Holding, ObservedCounts
 from sluicegate_operator.engine.context.first_seen import FirstSeen
-from sluicegate_operator.planning.layout.limits import Missing, ObservedLimits
+from sluicegate_operator.planning.limits.limits import Missing, ObservedLimits
 from sluicegate_operator.quotas.plan import Scope
 from sluicegate_operator.quotas.state.known import ClusterFacts, KnownBrokers
 from sluicegate_operator.quotas.state.state import GovernedQuotas
@@ -151,7 +151,7 @@ def test_a_broker_that_is_silent_for_long_enforces_nothing(unreachable: frozense
 
 def test_a_withheld_limit_is_enforced_nowhere() -> None:
     shop = Shop(ONE)
-    shop.governed.brokers.ledger.kept_back = shop.keys
+    shop.governed.brokers.ledger.kept = shop.keys
     assert shop.ready()[:2] == ("0/2", "Applying")
 
 

@@ -2,7 +2,7 @@
 
 from math import inf
 
-from sluicegate_operator.planning.layout.limits import LimitKey
+from sluicegate_operator.planning.limits.limits import LimitKey
 from sluicegate_operator.quotas.state.unconfirmed_limits import AGAIN_S, LATE_S, UnconfirmedLimits
 
 RATE: frozenset[LimitKey] = frozenset(("max.connection.creation.rate",))

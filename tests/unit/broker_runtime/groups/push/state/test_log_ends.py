@@ -11,7 +11,7 @@ from broker_runtime.groups.push.state.calls import Ping, StopFetcher
 from broker_runtime.groups.push.state.log_ends import Asked, Ends
 from broker_runtime.groups.push.state.states import PushState
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
-from broker_runtime.metadata.topics import PartitionRecord
+from broker_runtime.metadata.areas.topics import PartitionRecord
 from tests.support.groups.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
 
 T0, T1 = ("t", 0), ("t", 1)

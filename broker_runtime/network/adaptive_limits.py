@@ -1,0 +1,135 @@
+"""Measure how long ready requests wait for the event loop, and move the adaptive rates by it (decision 68). Shell.
+
+A probe is one byte on a socket pair that the poller watches, like the socket of a client with a short request. It is
+late by the rest of the event loop's iteration, and by the sockets that the poller had no time for. Probes are sent only
+while a rate adapts and new connections come; an idle broker sends none.
+"""
+
+import logging
+import socket
+from asyncio import TimerHandle
+from collections.abc import Callable
+
+from broker_runtime.network.connection.shared import Shared
+from connection_limits.adaptive.control import INTERVAL_MS
+from connection_limits.adaptive.delays import PROBE_MS
+from connection_limits.adaptive_rates import AdaptiveRates, Moved
+from connection_limits.quotas import ConnectionQuotas
+
+_log = logging.getLogger(__name__)
+
+_PROBE_S = PROBE_MS / 1000
+_INTERVAL_S = INTERVAL_MS / 1000
+
+
+class Probe:
+    """Owns a socket pair while it is open. Reports each delay to `late_by`, in seconds."""
+
+    def __init__(self, shared: Shared, late_by: Callable[[float], None]) -> None:
+        self._shared = shared
+        self._late_by = late_by
+        self._sender, self._receiver = socket.socketpair()
+        self._sender.setblocking(False)
+        self._receiver.setblocking(False)
+        self._due_s = shared.now()
+        self._sent_due_s: float | None = None
+        """When the probe that waits was due; None if none waits."""
+        shared.poller.watch(self._receiver.fileno(), self)
+        self._timer: TimerHandle = shared.loop.call_later(_PROBE_S, self._send)
+        self._due_s += _PROBE_S
+
+    def _send(self) -> None:
+        now_s = self._shared.now()
+        if self._sent_due_s is None:
+            self._sent_due_s = self._due_s
+            self._sender.send(b"\0")
+        self._due_s = max(self._due_s + _PROBE_S, now_s)
+        self._timer = self._shared.loop.call_later(self._due_s - now_s, self._send)
+
+    def on_readable(self) -> None:
+        self._receiver.recv(16)
+        if self._sent_due_s is not None:
+            delay_s, self._sent_due_s = self._shared.now() - self._sent_due_s, None
+            self._late_by(delay_s)
+
+    def on_writable(self) -> None:
+        """Do nothing: only reading is watched."""
+
+    def was_heavy(self) -> None:
+        """Do nothing: reading one byte is short."""
+
+    def on_hang_up(self) -> None:
+        """Do nothing: both ends are closed together."""
+
+    def close(self) -> None:
+        self._timer.cancel()
+        self._shared.poller.forget(self._receiver.fileno())
+        self._sender.close()
+        self._receiver.close()
+
+
+class AdaptiveLimits:
+    """Decides the adaptive rates of `quotas` every half second; has neither a timer nor a socket while none adapts.
+
+    `moved` is called with the listener whose rate has changed, None for the broker's.
+    """
+
+    def __init__(self, shared: Shared, quotas: ConnectionQuotas, moved: Callable[[str | None], None]) -> None:
+        self._shared = shared
+        self._moved = moved
+        self.rates = AdaptiveRates(quotas, self._now_ms())
+        self._timer: TimerHandle | None = None
+        self._probe: Probe | None = None
+        self._newcomers_s = shared.newcomers_s
+
+    def _now_ms(self) -> int:
+        return int(self._shared.now() * 1000)
+
+    def settings_changed(self) -> None:
+        """Begin or end deciding, as the settings of the quotas require."""
+        if any(True for _ in self.rates.by_target()):
+            if self._timer is None:
+                self._timer = self._shared.loop.call_later(_INTERVAL_S, self._decide)
+        else:
+            self.close()
+
+    def _decide(self) -> None:
+        now_ms = self._now_ms()
+        self._timer = self._shared.loop.call_later(_INTERVAL_S, self._decide)
+        needs_delays = self.rates.needs_delays(now_ms)
+        newcomers_s, self._newcomers_s = self._shared.newcomers_s - self._newcomers_s, self._shared.newcomers_s
+        for moved in self.rates.decide(newcomers_s * 1000, now_ms):
+            _report(moved)
+            self._moved(moved.listener)
+        if needs_delays and self._probe is None:
+            self._probe = Probe(self._shared, self._late_by)
+        elif not needs_delays and self._probe is not None:
+            self._probe.close()
+            self._probe = None
+
+    def _late_by(self, delay_s: float) -> None:
+        self.rates.add_delay(delay_s * 1000)
+
+    def close(self) -> None:
+        """Stop deciding and probing; a second call does nothing."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._probe is not None:
+            self._probe.close()
+            self._probe = None
+
+
+def _report(moved: Moved) -> None:
+    adaptive = moved.adaptive
+    if adaptive.rate < moved.before:
+        target = "this broker" if moved.listener is None else f"listener {moved.listener}"
+        _log.info(
+            "%s now accepts %d new connections a second (before: %d): the p99 of the event loop's delay was %.1f ms, "
+            "the objective is %d ms",
+            target,
+            adaptive.rate,
+            moved.before,
+            adaptive.p99_ms,
+            adaptive.bounds.objective_ms,
+        )

@@ -1,0 +1,1 @@
+"""The observers of a running broker: loaded, configured, called, limited in time, suspended and closed."""

@@ -1,0 +1,35 @@
+"""The queries that dashboards share: metrics of the selected clusters, as rates or as they are now."""
+
+from tools.grafana import Query
+
+OF = 'namespace=~"$namespace", broker_cluster=~"$broker_cluster"'
+IN = "$__rate_interval"
+SOCKET = "kafka_server_socket_server_"
+ADAPTIVE = "sluicegate_adaptive_connection_rate"
+REPLICAS = "kafka_server_replica_manager_"
+GROUPS = "kafka_server_group_coordinator_metrics_"
+ONLINE, ENFORCED = ', state="Online"', ', state="Enforced"'
+AS_ASKED_FOR = ', state=~"Enforced|Conflicted|Observing|Expired|Paused"'
+"""The same states as in the alert SluicegateQuotaNotEnforced."""
+VARIABLES = (
+    ("namespace", "label_values(sluicegate_brokers_wanted, namespace)"),
+    ("broker_cluster", 'label_values(sluicegate_brokers_wanted{namespace=~"$namespace"}, broker_cluster)'),
+)
+
+
+def rate(metric: str, more: str = "") -> str:
+    return f"rate({metric}{{{OF}{more}}}[{IN}])"
+
+
+def now(metric: str, more: str = "") -> str:
+    return f"{metric}{{{OF}{more}}}"
+
+
+def most(metric: str) -> list[Query]:
+    """Return a query for the metric's maximum of each broker."""
+    return [Query(f"max by (pod) ({now(metric)})", "{{pod}}")]
+
+
+def ever(label: str, counter: str) -> str:
+    """Return the rate by `label`, only for values whose counter is above 0: most of the many values are never used."""
+    return f"sum by ({label}) ({rate(counter)}) and sum by ({label}) ({now(counter)}) > 0"
