@@ -24,7 +24,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class ClusterRow(Generic[ClusterT]):
-    """Like rows.Row, for a cluster; one run may give several figures."""
+    """A row of the comparison of clusters; one run may give several figures."""
 
     names: tuple[str, ...]
     unit: str

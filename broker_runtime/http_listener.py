@@ -10,12 +10,15 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from broker_runtime.config.declaring.addresses import peer_host
 from broker_runtime.exposition import CONTENT_TYPE, MetricFamily, render
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _HEAD_BYTES_MAX = 8192
 _TIMEOUT_S = 10.0
@@ -118,8 +121,11 @@ class HttpListener:
         } | dict(more or {})
         self._server: asyncio.Server | None = None
         self._open = 0
-        self._silent: dict[asyncio.StreamWriter, None] = {}
-        """Connections that have not sent a request yet, oldest first. Any number of them must not delay a probe."""
+        self._idle: dict[asyncio.StreamWriter, None] = {}
+        """Connections whose client has to send a request or to read an answer, the longest idle one first.
+
+        Any number of them must not delay a probe.
+        """
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Start, and return the bound address. Raises OSError if it is taken."""
@@ -135,37 +141,40 @@ class HttpListener:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open += 1
         try:
-            if self._open > _CONNECTIONS_MAX and not self._dropped_silent():
-                answer = text_answer(503, "too many connections")
+            if self._open > _CONNECTIONS_MAX and not self._dropped_idle():
+                answer, has_body = text_answer(503, "too many connections"), True
             else:
-                answer = await self._answer(await self._request(reader, writer))
-            writer.write(_encoded(answer))
-            async with asyncio.timeout(_TIMEOUT_S):
-                await writer.drain()
+                request = await self._request(reader, writer)
+                answer, has_body = await self._answer(request), request.method != "HEAD"
+            writer.write(_encoded(answer, has_body=has_body))
+            writer.close()
+            await self._idle_for(writer, writer.wait_closed())
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             log.debug("an HTTP request failed: %s", error)
         finally:
             self._open -= 1
-            writer.close()
+            # Otherwise an answer that its client does not read would keep the connection, and itself in memory.
+            writer.transport.abort()
 
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> HttpRequest:
-        head = await self._head(reader, writer)
+        head = await self._idle_for(writer, reader.readuntil(b"\r\n\r\n"))
         return parse_request(head, _address(writer, "peername"), _address(writer, "sockname"))
 
-    async def _head(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-        self._silent[writer] = None
+    async def _idle_for(self, writer: asyncio.StreamWriter, until: Awaitable[T]) -> T:
+        """Wait for the client of this connection. Raises TimeoutError."""
+        self._idle[writer] = None
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                return await reader.readuntil(b"\r\n\r\n")
+                return await until
         finally:
-            self._silent.pop(writer, None)
+            self._idle.pop(writer, None)
 
-    def _dropped_silent(self) -> bool:
-        """Close the connection that has sent no request for the longest time. Return False if there is none."""
-        oldest = next(iter(self._silent), None)
+    def _dropped_idle(self) -> bool:
+        """Close the connection whose client has done nothing for the longest time. Return False if there is none."""
+        oldest = next(iter(self._idle), None)
         if oldest is None:
             return False
-        del self._silent[oldest]
+        del self._idle[oldest]
         oldest.transport.abort()
         return True
 
@@ -217,9 +226,9 @@ _REASONS = {
 }
 
 
-def _encoded(answer: HttpAnswer) -> bytes:
+def _encoded(answer: HttpAnswer, *, has_body: bool) -> bytes:
     head = (
         f"HTTP/1.1 {answer.status} {_REASONS[answer.status]}\r\nContent-Type: {answer.content_type}\r\n"
         f"Content-Length: {len(answer.body)}\r\nConnection: close\r\n\r\n"
     )
-    return head.encode() + answer.body
+    return head.encode() + (answer.body if has_body else b"")

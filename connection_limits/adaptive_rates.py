@@ -1,4 +1,4 @@
-"""Decide the adaptive rates of a broker and of its listeners, from what the quotas have counted. Pure."""
+"""Decide the adaptive rates of a broker and of its listeners, from the totals of the quotas. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,9 +11,10 @@ from connection_limits.rate_limit import RateLimit
 
 
 class _Totals(NamedTuple):
-    """What the quotas have counted for one rate since their creation."""
+    """Totals of the quotas for one rate since they were created."""
 
     created: int
+    """Connections that the rate admitted, including those that were then refused for the count of their address."""
     waits: int
     is_waiting: bool
     """Whether a connection waits for the rate now."""
@@ -32,7 +33,7 @@ class Moved:
 
 
 class AdaptiveRates:
-    """Reads the totals of `quotas`, and sets its rates. The caller measures delays, and the time that newcomers use."""
+    """Reads the totals of `quotas`, and sets its rates. The caller measures delays, and the time of new connections."""
 
     def __init__(self, quotas: ConnectionQuotas, now_ms: int) -> None:
         self._quotas = quotas
@@ -92,7 +93,7 @@ class AdaptiveRates:
         else:
             limited, limit = [one for one in listeners.values() if not one.protected], WaitsFor.BROKER_RATE
         return _Totals(
-            sum(listener.admitted_total for listener in limited),
+            sum(listener.admitted_total + listener.too_many_total for listener in limited),
             sum(listener.waits[limit].total for listener in limited),
             any(one.waiting is not None and one.waiting.limit is limit for one in limited),
         )

@@ -109,7 +109,7 @@ class ConnectionQuotas:
         throttle_ms = max(of_broker_ms, of_listener_ms)
         if throttle_ms:
             listener.throttle.record(throttle_ms, now_ms)
-            own = listener_name in self.settings.listener_max_connection_creation_rate
+            own = listener.rate_limit.adaptive or listener_name in self.settings.listener_max_connection_creation_rate
             by_listener = own and of_listener_ms >= of_broker_ms
             limit = WaitsFor.LISTENER_RATE if by_listener else WaitsFor.BROKER_RATE
         elif self._slot_free(listener):
@@ -220,8 +220,8 @@ class ConnectionQuotas:
         if waited_ms > self.settings.window_ms:
             return
         if in_broker_rate:
-            self.rate_limit.meter.unrecord(now_ms)
-        listener.meter.unrecord(now_ms)
+            self.rate_limit.unrecord(now_ms - waited_ms, now_ms)
+        listener.rate_limit.unrecord(now_ms - waited_ms, now_ms)
 
     def _wake_waiting(self) -> None:
         for listener in self.listeners.values():

@@ -14,27 +14,30 @@ _CONTROL = "connection_limits.adaptive.control"
 _SAVED_MS = 100
 """An adaptive rate admits at most the connections of this time at once.
 
-The windowed rate would admit those of ten seconds at once: established clients would feel them before the first
-decision. And a lower limit would stop it for ten seconds, until the window has forgotten the connections before.
+The windowed rate would admit the connections of ten seconds at once, and delay established clients before the first
+decision. After a cut it would admit none for ten seconds, until its window contains no earlier connections.
 """
 
 
 class RateLimit:
-    """Owns the meter that judges new connections, and the adaptive rate if the limit has an objective."""
+    """Owns the meter of new connections, and the adaptive rate if the limit has an objective."""
 
-    __slots__ = ("adaptive", "meter")
+    __slots__ = ("_metered_from_ms", "adaptive", "meter")
 
     def __init__(self, settings: QuotaSettings, limit: int, objective: Objective | None, now_ms: int) -> None:
         self.adaptive: AdaptiveRate | None = None
         self.meter: Meter = meter(settings, limit, now_ms)
+        self._metered_from_ms = now_ms
+        """Time at which the meter began to count."""
         self.configure(settings, limit, objective, now_ms)
 
     def configure(self, settings: QuotaSettings, limit: int, objective: Objective | None, now_ms: int) -> None:
-        """Apply another limit, or another objective. A limit that begins or ends to adapt has a new meter."""
+        """Apply another limit, or another objective. A limit gets a new meter when it begins or ceases to adapt."""
         if objective is None:
             if self.adaptive is not None:
                 self.adaptive = None
                 self.meter = meter(settings, limit, now_ms)
+                self._metered_from_ms = now_ms
         else:
             control = import_module(_CONTROL)
             bounds = control.Bounds(max(1, min(objective.min_rate, limit)), max(1, limit), objective.p99_ms)
@@ -42,6 +45,7 @@ class RateLimit:
                 self.adaptive = control.AdaptiveRate(bounds, now_ms)
                 window_ms = settings.window_ms
                 self.meter = TokenBucket(settings.quota_window_num, window_ms, limit, now_ms, _SAVED_MS)
+                self._metered_from_ms = now_ms
             else:
                 self.adaptive.configure(bounds, now_ms)
             limit = self.adaptive.rate
@@ -51,6 +55,11 @@ class RateLimit:
     def highest(self) -> int:
         """The limit, or the maximum of a rate that adapts."""
         return self.meter.limit if self.adaptive is None else self.adaptive.bounds.max_rate
+
+    def unrecord(self, recorded_ms: int, now_ms: int) -> None:
+        """Undo a connection that was recorded at that time, unless an earlier meter has recorded it."""
+        if recorded_ms >= self._metered_from_ms:
+            self.meter.unrecord(now_ms)
 
     def set_limit(self, limit: int, now_ms: int) -> None:
         """Enforce `limit` from now on."""

@@ -47,7 +47,7 @@ class LimitReference:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What an adaptive rate protects: the p99 of the time that a ready request waits for the event loop."""
+    """The objective of an adaptive rate: a p99 of the time that a ready request waits for the event loop."""
 
     p99_ms: int
     """The largest p99, in milliseconds, at least 1."""
@@ -70,7 +70,7 @@ class QuotaSettings:
     objective: Objective | None = None
     """With it, the broker's rate adapts: max_connection_creation_rate is its upper bound."""
     listener_objectives: Mapping[str, Objective] = field(default_factory=dict)
-    """Listeners whose rate adapts. A listener does not inherit the broker's objective: the broker's rate adapts."""
+    """Listeners whose own rate adapts. A listener does not inherit the broker's objective."""
     max_connections_per_ip: int = UNLIMITED
     max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     max_connection_creation_rate_per_ip: int = UNLIMITED

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 _FATAL = {Code.TOPIC_AUTHORIZATION_FAILED, Code.UNSUPPORTED_VERSION}
 
-_TURN_BYTES = 64 << 10
+_SLICE_BYTES = 64 << 10
 """Bytes after which other tasks of the event loop run: a megabyte of small batches takes 20 ms."""
 
 
@@ -204,7 +204,7 @@ class Fetching:
                 raise ProtocolError(f"{part.topic}-{part.partition} was not requested")
             if not reader.dropped and reader.fetch_offset == asked_from[reader.tp]:
                 self._take(reader, alone(part, len(body)))
-                if len(part.records) > _TURN_BYTES:
+                if len(part.records) > _SLICE_BYTES:
                     await asyncio.sleep(0)
 
     @property

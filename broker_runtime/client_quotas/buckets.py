@@ -63,7 +63,10 @@ class Buckets(Generic[M]):
         return meter is self._shared
 
     def at(self, name: Bucket, now_ms: int) -> M:
-        """Return the bucket of this name, a new one, or the shared one."""
+        """Return the bucket of this name.
+
+        An unknown name gets a new bucket, or the shared one if there are too many.
+        """
         found = self._found.get(name)
         return self._added(name, now_ms) if found is None else found
 

@@ -40,7 +40,7 @@ from broker_runtime.slicing.steps import Steps
 
 _EPOCH_UNKNOWN = -1
 _TAGS_MAX = 2 * TAGS_MAX
-"""Those of its file, and as many that brokers have automatically."""
+"""Maximum number of tags of a broker: those of its file, and as many that the broker sets itself."""
 _TAG_CHARACTERS_MAX = _TAGS_MAX * 512
 _TEXT_BYTES_MAX = 0x7FFF
 """Maximum length of a text.

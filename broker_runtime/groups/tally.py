@@ -22,13 +22,13 @@ class Loss(Enum):
     """Why a consumer of the push protocol lost its registration. The values are those of a metric's label."""
 
     CLOSED = "closed"
-    """Its connection has ended: the consumer shut down, or the connection broke."""
+    """The consumer's connection has ended: the consumer shut down, or the connection broke."""
     SILENT = "silent"
-    """It left pings unanswered, or did not register again after a fail-over."""
+    """The consumer left pings unanswered, or did not register again after a fail-over."""
     STUCK = "stuck"
-    """It answered pings, but did not answer a StopFetcher or StartFetcher."""
+    """The consumer answered pings, but did not answer a StopFetcher or StartFetcher."""
     WRONG = "wrong"
-    """It reported an error, or sent an answer to a call that was not made."""
+    """The consumer reported an error, or sent an answer to a call that was not made."""
 
 
 @dataclass(slots=True)

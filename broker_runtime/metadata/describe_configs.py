@@ -34,7 +34,7 @@ _SHOWN_AS_READ_ONLY = (BrokerConfig.advertised_listeners.name,)
 
 
 class ConfigSource(IntEnum):
-    """Numbers of the protocol."""
+    """Sources of a value, with their numbers in the protocol."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2

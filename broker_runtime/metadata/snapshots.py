@@ -17,7 +17,7 @@ from broker_runtime.storage.records.batching import in_batches
 from kafka_bytes.batches import checksum, encode_batch
 
 SNAPSHOT_BATCH_BYTES = 16 * 1024
-"""So small that encoding one delays other work of the controller by at most a few ms."""
+"""Bytes of a batch of a snapshot. Encoding one delays other work of the controller by at most a few milliseconds."""
 
 
 class SnapshotFormatError(Exception):

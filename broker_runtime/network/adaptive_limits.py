@@ -11,6 +11,7 @@ from asyncio import TimerHandle
 from collections.abc import Callable
 
 from broker_runtime.network.connection.shared import Shared
+from broker_runtime.network.quotas.refusals import RefusalLog
 from connection_limits.adaptive.control import INTERVAL_MS
 from connection_limits.adaptive.delays import PROBE_MS
 from connection_limits.adaptive_rates import AdaptiveRates, Moved
@@ -23,7 +24,10 @@ _INTERVAL_S = INTERVAL_MS / 1000
 
 
 class Probe:
-    """Owns a socket pair while it is open. Reports each delay to `late_by`, in seconds."""
+    """Owns a socket pair while it is open. Reports each delay to `late_by`, in seconds.
+
+    Raises OSError if the process has too few free descriptors.
+    """
 
     def __init__(self, shared: Shared, late_by: Callable[[float], None]) -> None:
         self._shared = shared
@@ -34,7 +38,11 @@ class Probe:
         self._due_s = shared.now()
         self._sent_due_s: float | None = None
         """When the probe that waits was due; None if none waits."""
-        shared.poller.watch(self._receiver.fileno(), self)
+        try:
+            shared.poller.watch(self._receiver.fileno(), self)
+        except OSError:
+            self._close_sockets()
+            raise
         self._timer: TimerHandle = shared.loop.call_later(_PROBE_S, self._send)
         self._due_s += _PROBE_S
 
@@ -64,6 +72,9 @@ class Probe:
     def close(self) -> None:
         self._timer.cancel()
         self._shared.poller.forget(self._receiver.fileno())
+        self._close_sockets()
+
+    def _close_sockets(self) -> None:
         self._sender.close()
         self._receiver.close()
 
@@ -71,58 +82,89 @@ class Probe:
 class AdaptiveLimits:
     """Decides the adaptive rates of `quotas` every half second; has neither a timer nor a socket while none adapts.
 
-    `moved` is called with the listener whose rate has changed, None for the broker's.
+    `moved` is called with the listener whose rate has changed, None for the broker's. `refusals` counts failures.
     """
 
-    def __init__(self, shared: Shared, quotas: ConnectionQuotas, moved: Callable[[str | None], None]) -> None:
+    def __init__(
+        self, shared: Shared, quotas: ConnectionQuotas, refusals: RefusalLog, moved: Callable[[str | None], None]
+    ) -> None:
         self._shared = shared
+        self._refusals = refusals
         self._moved = moved
         self.rates = AdaptiveRates(quotas, self._now_ms())
         self._timer: TimerHandle | None = None
         self._probe: Probe | None = None
         self._newcomers_s = shared.newcomers_s
+        self._logged_s: dict[str | None, float] = {}
+        """Time at which a lower rate of a target was last logged."""
+        self._closed = False
 
     def _now_ms(self) -> int:
         return int(self._shared.now() * 1000)
 
     def settings_changed(self) -> None:
         """Begin or end deciding, as the settings of the quotas require."""
-        if any(True for _ in self.rates.by_target()):
-            if self._timer is None:
-                self._timer = self._shared.loop.call_later(_INTERVAL_S, self._decide)
-        else:
-            self.close()
+        if self._closed or not any(True for _ in self.rates.by_target()):
+            self._stop()
+        elif self._timer is None:
+            self._timer = self._shared.loop.call_later(_INTERVAL_S, self._decide)
 
     def _decide(self) -> None:
+        self._timer = None
+        # A listener may have been removed with its rate.
+        self.settings_changed()
+        if self._timer is None:
+            return
         now_ms = self._now_ms()
-        self._timer = self._shared.loop.call_later(_INTERVAL_S, self._decide)
         needs_delays = self.rates.needs_delays(now_ms)
         newcomers_s, self._newcomers_s = self._shared.newcomers_s - self._newcomers_s, self._shared.newcomers_s
         for moved in self.rates.decide(newcomers_s * 1000, now_ms):
-            _report(moved)
+            self._report(moved)
             self._moved(moved.listener)
-        if needs_delays and self._probe is None:
+        if needs_delays:
+            self._begin_probing(now_ms)
+        else:
+            self._end_probing()
+
+    def _begin_probing(self, now_ms: int) -> None:
+        if self._probe is not None:
+            return
+        try:
             self._probe = Probe(self._shared, self._late_by)
-        elif not needs_delays and self._probe is not None:
+        except OSError as error:
+            text = (
+                f"cannot measure the event loop's delay, so adaptive rates are not lowered: {error.strerror}; retrying"
+            )
+            line = self._refusals.note("adaptive-rate-probe", text, now_ms)
+            if line is not None:
+                _log.warning("%s", line)
+
+    def _end_probing(self) -> None:
+        if self._probe is not None:
             self._probe.close()
             self._probe = None
 
     def _late_by(self, delay_s: float) -> None:
         self.rates.add_delay(delay_s * 1000)
 
-    def close(self) -> None:
-        """Stop deciding and probing; a second call does nothing."""
+    def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._probe is not None:
-            self._probe.close()
-            self._probe = None
+        self._end_probing()
 
+    def close(self) -> None:
+        """Stop deciding and probing for good; a second call does nothing."""
+        self._closed = True
+        self._stop()
 
-def _report(moved: Moved) -> None:
-    adaptive = moved.adaptive
-    if adaptive.rate < moved.before:
+    def _report(self, moved: Moved) -> None:
+        """Log a lower rate, at most once in each log interval for a target: a storm lowers it every few seconds."""
+        now_s, adaptive = self._shared.now(), moved.adaptive
+        logged_s = self._logged_s.get(moved.listener, float("-inf"))
+        if adaptive.rate >= moved.before or now_s - logged_s < self._shared.limits.log_interval_s:
+            return
+        self._logged_s[moved.listener] = now_s
         target = "this broker" if moved.listener is None else f"listener {moved.listener}"
         _log.info(
             "%s now accepts %d new connections a second (before: %d): the p99 of the event loop's delay was %.1f ms, "

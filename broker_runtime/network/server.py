@@ -145,7 +145,7 @@ class SocketServer:
         settings = self.quotas.settings
         if self._adaptive is None and (settings.objective or settings.listener_objectives):
             make = import_module(_ADAPTIVE).AdaptiveLimits
-            self._adaptive = make(self._shared, self.quotas, self._rate_moved)
+            self._adaptive = make(self._shared, self.quotas, self.refusals, self._rate_moved)
         if self._adaptive is not None:
             self._adaptive.settings_changed()
 

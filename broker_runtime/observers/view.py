@@ -408,7 +408,10 @@ class Records:
 
     @property
     def compressed(self) -> bool | None:
-        """Whether any batch is compressed; None if it is unknown, as with `count`."""
+        """Whether any batch is compressed.
+
+        None if it is unknown, because a batch has an old format or is only in a file.
+        """
         buffer, codecs = self._source.bytes(), 0
         if self._region:
             return None

@@ -110,7 +110,7 @@ class InSyncSets:
         epoch = self._broker_epoch()
         for leader in leaders:
             if leader.leader_epoch < 0:
-                # It has resigned since the round began.
+                # The leader has resigned since the round began.
                 continue
             change = wanted_change(leader, self._image.brokers, now_s, self._settings.lag_max_s, epoch)
             if change is not None and self._due(leader, now_s):

@@ -123,7 +123,7 @@ class LeaderReplica:
                 follower = Follower(epoch)
                 is_one_unknown = True
                 if replica in self.isr:
-                    # It gets the time that every follower has before it is removed.
+                    # The follower gets the whole time that followers have before they are removed from the set.
                     follower.caught_up_s = now_s
             follower.lives = replica in brokers and not brokers[replica].fenced
             self.followers[replica] = follower

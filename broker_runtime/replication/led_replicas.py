@@ -74,7 +74,7 @@ class LedReplicas:
         """Lead the partition with this log in the leader epoch of `part`, and notify the topic's observer of it."""
         leader = self._led.get(key)
         if leader is not None and leader.log is not replica:
-            # It led a topic that had this name before.
+            # The known leader is of a former topic with this name.
             self.resign(key)
             leader = None
         if leader is None or leader.leader_epoch < 0:

@@ -14,7 +14,7 @@ class ReplicationTasks:
         self.failed: Callable[[BaseException], None] | None = None
         """Called when a task ends because of a bug."""
         self._running: dict[asyncio.Task[None], None] = {}
-        """A set in the order of the starts."""
+        """The running tasks, in the order in which they were started."""
 
     def spawn(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)

@@ -199,7 +199,7 @@ class Slices:
             if work.steps is not None:
                 self._queue.append(work)
             elif work.result.done():
-                # It was cancelled a moment ago.
+                # The work was cancelled a moment ago.
                 room.left += work.size
             else:
                 work.result.set_result(None)

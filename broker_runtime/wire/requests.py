@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import kio.schema.alter_partition.v2.request as alter_partition_v2
     import kio.schema.delete_topics.v5.request as delete_topics_v5
-    import kio.schema.find_coordinator.v3.request as find_coordinator_v3
     import kio.schema.incremental_alter_configs.v1.request as incremental_alter_configs_v1
-    import kio.schema.leave_group.v2.request as leave_group_v2
-    import kio.schema.offset_commit.v9.request as offset_commit_v9
-    import kio.schema.offset_fetch.v7.request as offset_fetch_v7
-    import kio.schema.offset_fetch.v9.request as offset_fetch_v9
     from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest as AllocateProducerIdsRequest
     from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest as AlterClientQuotasRequest
     from kio.schema.alter_client_quotas.v1.request import EntryData as EntryData
@@ -105,15 +100,8 @@ if TYPE_CHECKING:
 
     PartitionDataV2 = alter_partition_v2.PartitionData
     DeleteTopicsRequestV5 = delete_topics_v5.DeleteTopicsRequest
-    FindCoordinatorRequestV3 = find_coordinator_v3.FindCoordinatorRequest
     IncrementalResource = incremental_alter_configs_v1.AlterConfigsResource
     AlterableConfig = incremental_alter_configs_v1.AlterableConfig
-    OffsetFetchRequestV7 = offset_fetch_v7.OffsetFetchRequest
-    OffsetFetchTopic = offset_fetch_v9.OffsetFetchRequestTopics | offset_fetch_v7.OffsetFetchRequestTopic
-    """By topic name; the newest version has ids instead."""
-    LeaveGroupRequestV2 = leave_group_v2.LeaveGroupRequest
-    OffsetCommitRequestV9 = offset_commit_v9.OffsetCommitRequest
-    OffsetFetchRequestV9 = offset_fetch_v9.OffsetFetchRequest
 else:
 
     def __getattr__(name: str) -> Any:

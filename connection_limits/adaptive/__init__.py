@@ -8,11 +8,11 @@ Netflix's concurrency-limits and in Envoy's adaptive concurrency, with an object
 Invariants:
 
 - The rate is never below the minimum rate and never above the maximum rate.
-- A cut takes a second to decide, and at most halves the rate. A rise takes half a second and is at most 5 %. So the
-  rate falls fast and rises slowly.
+- The rate is decided every half second. A cut at most halves a rate that delays connections. A rate that delays none
+  is cut to at least half of the connections that came. A rise is at most 5 %. So the rate falls fast and rises slowly.
 - Delays measured before a change of the rate never decide about the next change.
-- The rate is not cut while new connections use less than a sixth of the event loop's time: the established clients'
-  own load causes the delays then, and a lower rate would not reduce them.
+- The rate is not cut while new connections use less than a sixth of the event loop's time. Established clients cause
+  the delays then, and a lower rate would not reduce them.
 - Between 70 % and 100 % of the objective the rate does not change.
 
 The package is pure: times are milliseconds that the caller passes.

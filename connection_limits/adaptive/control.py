@@ -1,7 +1,7 @@
 """The control law of one adaptive rate. Pure; times are milliseconds.
 
-A `Bounds` is what the user sets, an `Interval` is what the broker has seen since the last call, and an `AdaptiveRate`
-decides the rate of the next interval. See the package for the idea and the invariants.
+`Bounds` are the user's settings, an `Interval` has the broker's figures since the last decision, and an `AdaptiveRate`
+decides the rate of the next interval. The package's docstring has the idea and the invariants.
 """
 
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ _REMEMBERED_MS = 30_000
 _CAUSE = 1 / 6
 """Share of the event loop's time from which new connections count as the cause of the delays."""
 _USED = 0.5
-"""The rate is in use if so large a share of it was created."""
+"""The rate is in use if at least this share of it was created."""
 
 
 class Move(Enum):
-    """Why the rate is what it is: the outcome of the last decision."""
+    """The reason for the present rate: the outcome of the last decision."""
 
     START = "start"
     """Nothing has been measured yet: the rate is the maximum rate."""
@@ -42,14 +42,14 @@ class Move(Enum):
     OTHER_LOAD = "other load"
     """The p99 exceeded the objective, but new connections did not cause it."""
     QUIET = "quiet"
-    """Few new connections came, so nothing was measured: the rate returns slowly to the maximum rate."""
+    """Few new connections came, so no delays were measured. The rate returns slowly to the maximum rate."""
     AT_MIN = "at minimum"
     """The p99 exceeds the objective at the minimum rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the user sets: rates in new connections a second, and the largest p99 of delays. Raises ValueError."""
+    """The user's settings: rates in new connections a second, and the largest p99 of delays. Raises ValueError."""
 
     min_rate: int
     max_rate: int
@@ -64,13 +64,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What has happened since the last decision."""
+    """The broker's figures since the last decision."""
 
     created: int
-    """Connections that the rate has let in."""
+    """Connections that the rate has admitted."""
     length_ms: int
     newcomers_ms: float
-    """Time that the event loop spent on new connections: accepting them, and serving those younger than a second."""
+    """Time that the event loop spent on new connections, until a second after their first bytes."""
     throttled: bool
     """Whether the rate has delayed a connection."""
 
@@ -85,7 +85,7 @@ class Interval:
 
 
 class AdaptiveRate:
-    """Owns one rate, its delays, and what it has learnt. `delays.add` records a delay; `decide` returns the rate."""
+    """Owns one rate, its delays, and the rate that last missed the objective. `decide` returns the rate."""
 
     __slots__ = ("_broke_at", "_broke_at_ms", "_exact", "bounds", "cuts_total", "delays", "moved_ms", "p99_ms", "why")
 
@@ -97,10 +97,10 @@ class AdaptiveRate:
         self.cuts_total = 0
         self.why = Move.START
         self.p99_ms: float | None = None
-        """The p99 that the last decision was about; None if too few delays were measured."""
+        """The p99 that the last decision used; None if too few delays were measured."""
         self._exact = float(bounds.max_rate)
         self._broke_at = float("inf")
-        """The rate that has missed the objective last."""
+        """The rate that last missed the objective."""
         self._broke_at_ms = now_ms
 
     @property
@@ -109,14 +109,14 @@ class AdaptiveRate:
         return int(self._exact)
 
     def configure(self, bounds: Bounds, now_ms: int) -> None:
-        """Apply other bounds. The rate changes only if it is outside of them; what was learnt is dropped."""
+        """Apply other bounds, and forget the rate that missed the objective. A rate within them does not change."""
         if bounds != self.bounds:
             self.bounds = bounds
             self._broke_at = float("inf")
             self._set(self._exact, now_ms)
 
     def is_measured(self, created_per_s: float) -> bool:
-        """Return whether delays have to be measured: a rate cannot be cut while fewer than its minimum come."""
+        """Return whether delays have to be measured: not if fewer connections than the minimum rate come."""
         return created_per_s > self.bounds.min_rate
 
     def decide(self, interval: Interval, now_ms: int) -> int:
@@ -141,14 +141,17 @@ class AdaptiveRate:
     def _missed(self, p99_ms: float, interval: Interval, now_ms: int) -> None:
         if interval.newcomers_share < _CAUSE:
             self.why = Move.OTHER_LOAD
+            # Connections that come later did not cause these delays either.
+            self.delays.forget()
             return
-        # A rate that was not reached did not cause the delays: the rate that was reached did.
-        reached = min(self._exact, interval.created_per_s)
+        # A rate that delayed no connection did not cause the delays: the connections that came did.
+        reached = self._exact if interval.throttled else min(self._exact, interval.created_per_s)
         most = _CUT_NEAR if self._is_near(reached, _NEAR_CUT_FROM, now_ms) else _CUT
         self._broke_at, self._broke_at_ms = reached, now_ms
         gradient = self.bounds.objective_ms * _TARGET / p99_ms
+        before = self.rate
         self._set(reached * min(max(gradient, most), _CUT_LEAST), now_ms)
-        self.cuts_total += 1
+        self.cuts_total += self.rate < before
         self.why = Move.AT_MIN if self.rate == self.bounds.min_rate else Move.CUT
 
     def _kept(self, interval: Interval, now_ms: int) -> None:

@@ -1,8 +1,8 @@
 """The p99 of the delays since the last change of the rate. Pure.
 
-A probe is due every `PROBE_MS`, and one probe waits at a time. A probe that is late by 40 ms has kept nine others from
-being sent, which would have been late by 36 ms, 32 ms and so on. They are counted, too (Gil Tene's coordinated
-omission): otherwise a busy event loop would have fewer samples than an idle one.
+A probe is due every `PROBE_MS`, and one probe waits at a time. While a probe waits for 40 ms, nine others are due and
+not sent. They would have been late by 36 ms, 32 ms and so on, and are counted with these delays. Otherwise a busy event
+loop would have fewer samples than an idle one (Gil Tene's coordinated omission).
 """
 
 from bisect import insort
@@ -10,13 +10,13 @@ from bisect import insort
 PROBE_MS = 4
 """Time between two probes: 125 of them are due between two decisions."""
 SAMPLES_MIN = 100
-"""The p99 of fewer samples would be their maximum: one pause of the process would cut the rate."""
+"""The p99 of fewer samples would be their maximum, so one pause of the process would cut the rate."""
 _SAMPLES_MAX = 400
 _PERCENT = 99
 
 
 class Delays:
-    """The most recent delays, in milliseconds, at most 400 of them. `forget` begins again."""
+    """The most recent delays, in milliseconds, at most 400 of them."""
 
     __slots__ = ("_latest", "_sorted")
 
@@ -28,7 +28,7 @@ class Delays:
         return len(self._latest)
 
     def add(self, delay_ms: float) -> None:
-        """Record the delay of a probe, and those of the probes that were due meanwhile. The oldest are dropped."""
+        """Record the delay of a probe, and the delays of the probes that were due meanwhile. Drop the oldest ones."""
         for _ in range(_SAMPLES_MAX):
             if len(self._latest) >= _SAMPLES_MAX:
                 self._sorted.remove(self._latest.pop(0))

@@ -202,7 +202,10 @@ def test_the_controllers_account_may_keep_the_journal_and_nothing_else(trio: Tri
 
 
 def test_the_operator_may_grant_these_rights_and_no_others(plane: ControlPlane) -> None:
-    """As granted by deploy/: the API server refuses grants of rights that the grantor does not have."""
+    """The operator has the rights of deploy/.
+
+    The API server refuses grants of rights that the grantor does not have.
+    """
     plane.kubectl("apply", "-f", str(REPOSITORY / "deploy" / "rbac.yaml"))
     manifest = yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())
     plane.kubectl("create", "namespace", "granted")

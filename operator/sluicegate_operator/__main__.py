@@ -55,7 +55,7 @@ RELEASE_TIMEOUT_S = 120.0
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # It would log each connection that exceeds the pool's size.
+    # urllib3 would log each connection that exceeds the pool's size.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     try:
         settings = read_settings(os.environ, options.namespace, options.kubeconfig, options.metrics_listener)

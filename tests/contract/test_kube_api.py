@@ -443,7 +443,7 @@ async def test_the_operators_rights_end_where_its_work_ends(plane: ControlPlane,
 
 
 async def test_a_short_denial_is_retried_and_a_lasting_denial_is_reported(plane: ControlPlane, kubeconfig: str) -> None:
-    """As while an API server that restarts has not loaded its RBAC."""
+    """An API server that restarts refuses requests while it has not loaded its RBAC."""
     patient, hasty = KubeClient(kubeconfig), KubeClient(kubeconfig, denied_for_s=1.0)
     plane.kubectl("delete", "rolebinding", "sluicegate-operator-lease", "-n", SYSTEM)
     plane.kubectl("delete", "clusterrolebinding", "sluicegate-operator")

@@ -9,6 +9,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.areas.configs import ResourceType
 from broker_runtime.metadata.describe_configs import Described, describe_resource
 from broker_runtime.slicing.steps import Steps, distinct, each, gathered
+from broker_runtime.wire.encoding.encode import MadeItems
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeConfigsRequest, DescribeConfigsResource
 from broker_runtime.wire.versions import DESCRIBE_CONFIGS
@@ -18,27 +19,21 @@ _OF_LOGGERS: int = ResourceType.BROKER_LOGGER
 
 
 def handle(request: DescribeConfigsRequest, call: Call, context: NodeContext) -> Steps[Fields]:
-    with_documentation = call.version >= 3 and request.include_documentation
-    results, access = [], call.access
-    for resource in (yield from distinct(request.resources)):
-        try:
-            if access is not None:
-                access.require_config(resource.resource_type, resource.resource_name)
-        except KafkaError as error:
-            results.append(_answer(resource, error.code, error.message, ()))
-        else:
-            results.append((yield from _result(resource, context, request.include_synonyms, with_documentation)))
-        yield
-    return {"results": results}
+    resources = yield from distinct(request.resources)
+    return {"results": MadeItems(resources, lambda resource: _result(resource, request, call, context))}
 
 
 def _result(
-    resource: DescribeConfigsResource, context: NodeContext, with_synonyms: bool, with_documentation: bool
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call, context: NodeContext
 ) -> Steps[Fields]:
+    with_synonyms = request.include_synonyms
+    with_documentation = call.version >= 3 and request.include_documentation
     code: ErrorCode = ErrorCode.NONE
     message: str | None = ""
     entries: list[Fields] = []
     try:
+        if call.access is not None:
+            call.access.require_config(resource.resource_type, resource.resource_name)
         wanted = resource.configuration_keys
         keys = None if wanted is None else (yield from gathered(wanted))
         if resource.resource_type == _OF_LOGGERS:
@@ -56,6 +51,7 @@ def _result(
         )
     except KafkaError as error:
         code, message = error.code, error.message
+        call.error = call.error or code
     return _answer(resource, code, message, entries)
 
 

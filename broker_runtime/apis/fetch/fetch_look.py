@@ -220,7 +220,7 @@ class Fetch:
 
 
 class SessionFetch(Fetch):
-    """A request of a session, or one that waits. It reads only the partitions that may have changed."""
+    """A Fetch request of a session, or one that waits for data. Only the partitions that may have changed are read."""
 
     __slots__ = ("session",)
 

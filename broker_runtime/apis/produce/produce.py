@@ -32,13 +32,14 @@ from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.steps import Steps, at_once
 from broker_runtime.storage.log.log import AppendResult
 from broker_runtime.storage.records.record_check import check_records, is_quick
-from broker_runtime.storage.records.validation import check_batch
+from broker_runtime.storage.records.validation import check_batch, check_known_codec
 from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.reply import NO_REPLY, Reply
 from broker_runtime.wire.versions import PRODUCE
 from kafka_bytes.batches import TIMESTAMPS, TIMESTAMPS_AT
 
 _API_KEY = PRODUCE.to_bytes(2, "big")
+_ZSTD_SINCE = 7
 _BY_ID_SINCE = 13
 _ADMIN_CLIENT = "__admin_client"
 """A client with this client id may write to internal topics, as in Apache Kafka."""
@@ -163,6 +164,8 @@ def _asked_append(
     if not isinstance(topic, str):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic} does not exist")
     leader = context.led(topic, index)
+    if call.version < _ZSTD_SINCE and records is not None:
+        check_known_codec(records)
     if leader.log.config.checks_records and _takes_long(records, leader, context):
         return Unchecked(place, topic, leader.topic_id, index, bytes(records or b""), leader.log.config)
     return leader, _append(call, leader, records)

@@ -110,7 +110,8 @@ def _laid_over(
         problem = next((p for p in limit_problems(after, listeners) if p not in known), None)
         if problem is None:
             break
-        culprits = [name for name in problem.keys if name in taken] or list(taken)
+        culprits = [name for name in problem.keys if name in taken][: 1 if problem.one_is_enough else None]
+        culprits = culprits or list(taken)
         for name in culprits:
             del taken[name]
         clashing.append(

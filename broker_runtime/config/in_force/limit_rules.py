@@ -19,10 +19,14 @@ PER_IP_OVERRIDES = BrokerConfig.max_connections_per_ip_overrides.name
 
 @dataclass(frozen=True, slots=True)
 class LimitProblem:
-    """A violated rule. `keys` are those that cause the problem, alone or together."""
+    """A violated rule. `keys` are those that cause the problem, alone or together.
+
+    If `one_is_enough`, the values without the first of these keys keep the rule.
+    """
 
     keys: tuple[str, ...]
     text: str
+    one_is_enough: bool = False
 
 
 def limit_problems(values: Mapping[str, Value], listeners: Collection[str]) -> Sequence[LimitProblem]:
@@ -67,7 +71,8 @@ def _adaptive_problems(prefix: str, values: Mapping[str, Value]) -> Sequence[Lim
         return []
     keys = tuple(dict.fromkeys((prefix + ADAPTIVE_MIN_RATE, ADAPTIVE_MIN_RATE, prefix + rate, rate)))
     text = f"Invalid {prefix}{ADAPTIVE_MIN_RATE} {least}: must be at most {prefix}{rate}, which is {most}"
-    return [LimitProblem((*keys, prefix + ADAPTIVE_P99), text)]
+    # Without the objective, the maximum remains as a fixed limit.
+    return [LimitProblem((prefix + ADAPTIVE_P99, *keys), text, one_is_enough=True)]
 
 
 def proxy_key(listener: str) -> str:

@@ -31,7 +31,7 @@ def _principals_problem(value: Value) -> str | None:
 
 
 class AuthorizerConfig(Config):
-    """Who may do what: access control lists."""
+    """Keys of the authorizer, which checks access control lists."""
 
     authorizer_class_name: Key[str] = static(
         "authorizer.class.name",

@@ -43,7 +43,7 @@ def _default_of(key: Key[T]) -> Key[T]:
 
 
 class ProxyConfig(Config):
-    """Proxies that may connect on behalf of clients, and their headers (PROXY protocol version 2)."""
+    """Keys of proxies that may connect on behalf of clients, and of their headers (PROXY protocol version 2)."""
 
     proxy_protocol_trusted: Key[tuple[str, ...]] = Key(
         "proxy.protocol.trusted",
@@ -74,7 +74,7 @@ class ProxyConfig(Config):
 
 
 class NetworkConfig(Config):
-    """Sockets, and how connections share the event loop. Memory is in bytes."""
+    """Keys of sockets, and of the way in which connections share the event loop. Memory is in bytes."""
 
     connections_max_idle_ms: Key[int] = static(
         "connections.max.idle.ms",
@@ -178,7 +178,7 @@ class NetworkConfig(Config):
 
 
 class ClusterConfig(Config):
-    """The broker in its cluster, and the requests of clients."""
+    """Keys of a broker as a member of its cluster, and of clients' requests to it."""
 
     num_partitions: Key[int] = static(
         "num.partitions", INT, 1, "Partitions of a topic that is created without a number of partitions.", at_least(1)
@@ -306,7 +306,7 @@ class ClusterConfig(Config):
 
 
 class ReplicationConfig(Config):
-    """Followers: when and how much they fetch, and when they are in sync."""
+    """Keys of followers: when and how much they fetch, and when they are in sync."""
 
     replica_lag_time_max_ms: Key[int] = static(
         "replica.lag.time.max.ms",
@@ -340,7 +340,7 @@ class ReplicationConfig(Config):
 
 
 class ControllerConfig(Config):
-    """The controller, and the controlled shutdown of brokers."""
+    """Keys of the controller, and of the controlled shutdown of brokers."""
 
     controlled_shutdown_enable: Key[bool] = static(
         "controlled.shutdown.enable",
@@ -410,7 +410,7 @@ class ControllerConfig(Config):
 
 
 class ObserverConfig(Config):
-    """Observers of requests and connections (KIP-388); the keys of a single observer begin with `observer.<name>.`."""
+    """Keys of observers (KIP-388). The keys of a single observer begin with `observer.<name>.`."""
 
     observer_class_names: Key[tuple[str, ...]] = dynamic(
         "observer.class.names",

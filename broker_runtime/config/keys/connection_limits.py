@@ -17,7 +17,7 @@ def _listener(name: str, kind: Type, default: T, doc: str, validator: Validator 
 
 
 class QuotaConfig(Config):
-    """The limits of connections."""
+    """Keys of the limits of connections."""
 
     max_connections_per_ip: Key[int] = dynamic(
         "max.connections.per.ip", INT, INT_MAX, "Connections that one address may have.", at_least(0)
@@ -165,7 +165,7 @@ class QuotaConfig(Config):
 
 
 class ClientQuotaConfig(Config):
-    """How client quotas are measured. `quota.window.*` apply to bytes and request time, too."""
+    """Keys of the measurement of client quotas. `quota.window.*` apply to bytes and request time, too."""
 
     controller_quota_window_num: Key[int] = static(
         "controller.quota.window.num",

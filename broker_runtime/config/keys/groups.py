@@ -16,7 +16,7 @@ MEMBERS_MAX = 20_000
 
 
 class OffsetsConfig(Config):
-    """The topic __consumer_offsets, and how long it keeps committed offsets."""
+    """Keys of the topic __consumer_offsets, and of the time for which it keeps committed offsets."""
 
     offsets_topic_num_partitions: Key[int] = static(
         "offsets.topic.num.partitions",
@@ -72,7 +72,7 @@ class OffsetsConfig(Config):
 
 
 class ClassicGroupConfig(Config):
-    """Groups of the classic protocol, and the protocols that are served."""
+    """Keys of groups of the classic protocol, and of the protocols that are served."""
 
     group_coordinator_rebalance_protocols: Key[tuple[str, ...]] = static(
         "group.coordinator.rebalance.protocols",
@@ -153,7 +153,7 @@ class ClassicGroupConfig(Config):
 
 
 class ConsumerGroupConfig(Config):
-    """Groups of KIP-848."""
+    """Keys of groups of KIP-848."""
 
     group_consumer_session_timeout_ms: Key[int] = static(
         "group.consumer.session.timeout.ms",
@@ -243,7 +243,7 @@ class ConsumerGroupConfig(Config):
 
 
 class PushGroupConfig(Config):
-    """Groups of the push protocol, whose coordinator calls its consumers (decision 35).
+    """Keys of groups of the push protocol, whose coordinator calls its consumers (decision 35).
 
     The keys of classic groups limit the length of a session.
     """
@@ -289,7 +289,7 @@ class PushGroupConfig(Config):
 
 
 class LagConfig(Config):
-    """The groups' lag that metrics show."""
+    """Keys of the groups' lag in metrics."""
 
     sluicegate_group_lag_groups_max: Key[int] = static(
         "sluicegate.group.lag.groups.max",
@@ -400,7 +400,7 @@ def assignment_interval_ms(config: ConsumerGroupConfig) -> int:
 
 
 class ResourcesConfig(Config):
-    """The controller keeps their configurations in memory and in its journal."""
+    """Keys of the configurations of single groups, which the controller keeps in memory and in its journal."""
 
     sluicegate_config_resources_max: Key[int] = static(
         "sluicegate.config.resources.max",

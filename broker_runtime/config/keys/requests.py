@@ -33,7 +33,7 @@ def _overrides_problem(value: Value) -> str | None:
 
 
 class RequestConfig(Config):
-    """Limits of one request. The page request-limits.md has the arrays of each API."""
+    """Keys of the limits of one request. The page request-limits.md has the arrays of each API."""
 
     sluicegate_request_items_max: Key[int] = static(
         "sluicegate.request.items.max",

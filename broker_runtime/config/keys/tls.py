@@ -32,7 +32,7 @@ def _material(name: str, kind: Type, default: T, doc: str) -> Key[T]:
 
 
 class TlsConfig(Config):
-    """Keys, certificates and protocols of listeners that use TLS, and of this node's connections to others."""
+    """Keys of the certificates and protocols of TLS listeners, and of this node's connections to others."""
 
     ssl_keystore_type: Key[str] = _material(
         "ssl.keystore.type", STRING, "JKS", "Format of the key store. TLS needs the value PEM (KIP-651)."

@@ -20,7 +20,7 @@ _ACLS_OF_A_STEP = 128
 
 
 class MatchingAcls:
-    """Owns what one request has found so far."""
+    """Finds the ACLs that the filters of one request match, and remembers the results by filter."""
 
     def __init__(self, acls: Acls) -> None:
         self._acls = acls

@@ -73,7 +73,7 @@ def _changes(
 def questions(
     state: GroupsState, environment: GroupEnvironment, group: PushGroup, members: Iterable[PushMember]
 ) -> dict[Partition, int]:
-    """Return the questions whose answers `uncommitted` needs for these consumers."""
+    """Return the leader epochs whose end offsets are needed to commit the offsets of these consumers, by partition."""
     return {
         each.at: each.leader_epoch
         if each.before is None or each.before.offset < each.offset

@@ -1,4 +1,6 @@
-"""Pings of consumers: one every third of a session, two thirds to answer it, and a number of allowed failures. Pure.
+"""Pings of consumers: one every third of a session timeout, with two thirds of it to answer.
+
+Some failures are allowed. Pure.
 
 Two thirds are two intervals: when a ping is sent, the time of the one before the last has passed. So one timer for each
 consumer does both.

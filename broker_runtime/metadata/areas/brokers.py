@@ -163,7 +163,8 @@ class Brokers(ReadOnlyTable[int, BrokerInfo]):
                 self._put(replace(known, fenced=True, stopping_offset=None), changes)
             case UnfenceBroker():
                 known = self._known(record.broker_id, record.epoch)
-                # It has persisted its epoch before it asked to be unfenced, so earlier epochs do not count from now on.
+                # The broker has persisted its epoch before it asked to be unfenced, so earlier epochs do not count from
+                # now on.
                 self._put(replace(known, fenced=False, stopping_offset=None, whole_since=known.epoch), changes)
             case StopBroker():
                 known = self._known(record.broker_id, record.epoch)

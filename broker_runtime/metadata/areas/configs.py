@@ -21,7 +21,7 @@ _NONE: Mapping[str, str] = {}
 
 
 class ResourceType(IntEnum):
-    """Numbers of the admin protocol."""
+    """Types of resources that have a configuration, with their numbers in the protocol."""
 
     TOPIC = 2
     BROKER = 4

@@ -6,6 +6,7 @@ request is handled when, nor when the client is read from.
 """
 
 import errno
+from math import inf
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection.commands import Command
@@ -66,7 +67,7 @@ class Channel:
             count = self.transport.receive_into(space)
         except BlockingIOError:
             self.interest.update()
-            if now_s <= connection.established_from_s:
+            if now_s <= connection.new_until_s:
                 # A part of a TLS handshake, for example.
                 shared.newcomers_s += shared.now() - now_s
             return
@@ -75,10 +76,12 @@ class Channel:
             return
         if count:
             connection.last_used_s = now_s
+            if connection.new_until_s == inf:
+                connection.new_until_s = now_s + shared.limits.established_after_s
             if now_s > connection.established_from_s:
                 shared.established_used_s = now_s
         self._follow(machine.received(count, now_s), now_s)
-        if now_s <= connection.established_from_s:
+        if now_s <= connection.new_until_s:
             shared.newcomers_s += shared.now() - now_s
 
     def on_writable(self) -> None:

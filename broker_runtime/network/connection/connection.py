@@ -4,6 +4,7 @@
 This module knows neither APIs nor quotas.
 """
 
+from math import inf
 from typing import NamedTuple, Protocol
 
 from broker_runtime.errors import ProtocolError
@@ -68,6 +69,7 @@ class Connection:
         "id",
         "last_used_s",
         "listener",
+        "new_until_s",
         "peer",
         "principal",
         "state",
@@ -77,6 +79,8 @@ class Connection:
     def __init__(self, origin: Origin, machine: ConnectionMachine, channel: OpenChannel, shared: Shared) -> None:
         self.id, self.listener, self.peer, self.last_used_s = origin
         self.established_from_s = self.last_used_s + shared.limits.established_after_s
+        self.new_until_s = inf
+        """Time until which its events count as work of new connections; infinite before its client's first bytes."""
         self.ended_by: ConnectionEvent | None = None
         self.state: object = None
         self.handler: FrameHandler = shared.handler

@@ -110,7 +110,9 @@ class Shared:
         self.established_used_s = float("-inf")
         """Time at which an established connection last sent something."""
         self.newcomers_s = 0.0
-        """Time that the event loop has spent on new connections: accepting them, and reading from them."""
+        """Time in seconds that the event loop has spent on new connections: it accepts them, reads from them, and
+        handles what they sent, until a second after their first bytes.
+        """
 
     def _deal_memory(self) -> None:
         """Let waiting connections ask again after memory was released: soon, and all at once."""

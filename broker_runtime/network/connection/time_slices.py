@@ -87,7 +87,7 @@ class TimeSlices:
                 if now_s >= stop_s:
                     break
         finally:
-            # Also if a time slice has raised.
+            # Continue with the other connections even if one of them has raised.
             if queue:
                 self._schedule()
             self._pause_until_s = now_s + (now_s - stop_s)

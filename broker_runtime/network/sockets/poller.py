@@ -64,7 +64,7 @@ if hasattr(select, "epoll"):
     _GONE = select.EPOLLHUP | select.EPOLLERR
 
     class EpollPoller:
-        """`now` returns seconds. An iteration ends with the target that is running when `turn_s` has elapsed."""
+        """`now` returns seconds. An iteration ends with the target that is running when `slice_s` has elapsed."""
 
         __slots__ = ("_epoll", "_loop", "_now", "_slice_s", "_targets", "_untold", "lengths")
 

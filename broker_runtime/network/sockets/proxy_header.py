@@ -14,7 +14,7 @@ SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 _FIXED_BYTES = 16
 _VERSION_1 = b"PROXY "
 _LOCAL, _PROXY = 0x20, 0x21
-"""Version and command."""
+"""The byte with version 2 and the command."""
 _UNKNOWN, _TCP4, _TCP6 = 0x00, 0x11, 0x21
 """Address family and transport."""
 _ADDRESS_BYTES = {_TCP4: 4, _TCP6: 16}
@@ -30,19 +30,19 @@ class HeaderOutcome(StrEnum):
     PROBE = "probe"
     """The connection ended without a byte: a health check, too."""
     ABANDONED = "abandoned"
-    """It ended after its header, before it was accepted or identified: the client had given up."""
+    """The connection ended after its header, before it was accepted or identified: the client had given up."""
     UNTRUSTED = "untrusted"
-    """It did not come from a trusted network."""
+    """The connection did not come from a trusted network."""
     VERSION_1 = "version-1"
     NO_HEADER = "no-header"
     MALFORMED = "malformed"
     TOO_LONG = "too-long"
     CUT_OFF = "cut-off"
-    """It ended within the header."""
+    """The connection ended within the header."""
     OVERDUE = "overdue"
     """The header did not arrive in time."""
     CLOSED = "closed"
-    """Its listener was closed or paused meanwhile."""
+    """The connection's listener was closed or paused meanwhile."""
 
 
 MEANING_OF_REFUSAL: dict[HeaderOutcome, str] = {

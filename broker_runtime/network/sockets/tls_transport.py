@@ -239,7 +239,7 @@ class TlsTransport:
                 self._socket.unwrap()
         self._socket.close()
         self._fileno = -1
-        # They refer to the connection, which refers to this transport.
+        # These functions refer to the connection, which refers to this transport: a reference cycle.
         self._ended = self._begun = None
 
 

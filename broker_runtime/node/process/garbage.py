@@ -61,7 +61,7 @@ class GarbageCollector:
         self._completed_s = self._cost_s = 0.0
         """End of the last complete collection, and the processor time that it took."""
         self._floor = 0
-        """The least resident memory since then."""
+        """The least resident memory since the last complete collection, in bytes."""
         self._samples: deque[int] = deque(maxlen=_SAMPLES)
         self.lengths = SliceLengths("garbage collection")
         self.found = [0, 0, 0]

@@ -44,9 +44,10 @@ class _Loaded:
 
 
 class TlsInForce:
-    """Owns what is loaded of each listener; new connections use the newest. Nothing is durable.
+    """Owns the loaded keys and certificates of each listener; new connections use the newest. Nothing is durable.
 
-    What cannot be loaded, or may not replace what is in force, is logged and counted; the old stays in force.
+    Files that cannot be loaded, or that may not replace those in force, are logged and counted; the old ones stay in
+    force.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
@@ -121,7 +122,7 @@ class TlsInForce:
         """Use changed values for new connections."""
         self._values = effective.values
         for listener in [name for name in self._loaded if name not in effective.listeners.names]:
-            # It is closed, or opened from now on, with all of its settings.
+            # The listener is closed. If it is opened again, all of its settings are read again.
             del self._loaded[listener]
         for listener, loaded in self._loaded.items():
             settings = tls_settings_of(self._values, listener, loaded.protocol)

@@ -73,7 +73,7 @@ class TlsOnDemand:
                 await self._in_force.check_files()
 
     def report(self) -> Mapping[str, Mapping[str, object]]:
-        """Return what is in force of each listener that has been used, by name."""
+        """Return a report about the keys and certificates in force on each used listener, by the listener's name."""
         return {} if self._in_force is None else self._in_force.report()
 
     def collect(self) -> Iterable[Sample]:

@@ -25,7 +25,7 @@ Verify = Callable[[str], "Authenticated | SaslRefusedError"]
 
 
 class OAuthBearerServer:
-    """One exchange. `verify` is called in another thread."""
+    """The server's side of one OAUTHBEARER exchange. `verify` is called in another thread."""
 
     def __init__(self, verify: Verify) -> None:
         self._verify = verify

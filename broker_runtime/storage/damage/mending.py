@@ -39,7 +39,10 @@ class MissingBatches(NamedTuple):
 
 
 class Supplied(NamedTuple):
-    """Whole batches, in order; the source has nothing else below `covered_to`. `may_have_gaps` allows gaps."""
+    """Batches from a source: whole and in order, and all that the source has below `covered_to`.
+
+    `may_have_gaps` allows gaps.
+    """
 
     records: bytes
     covered_to: int

@@ -38,7 +38,7 @@ class AtOnce:
 
 
 class SlicedCallbacks:
-    """Calls back for at most about `turn_s` seconds in each iteration of the event loop; `now` gives seconds."""
+    """Calls back for at most about `slice_s` seconds in each iteration of the event loop; `now` gives seconds."""
 
     __slots__ = ("_call_soon", "_now", "_queue", "_scheduled", "_slice_s", "lengths")
 

@@ -121,7 +121,7 @@ def _complete(fs: FileSystem, folder: Path, base: int, names: Sequence[str]) -> 
     end = max((header.last_offset + 1 for header in scan), default=base)
     bases = sorted(int(name.removesuffix(".log")) for name in names if name.endswith(".log"))
     if scan.damage is not None or end == base:
-        # It is removed with other leftovers, once the log is known to be whole without it.
+        # The swap's file is removed with other leftovers, once the log is known to be whole without it.
         missing = _end_of_chain(fs, folder, base, [each for each in bases if each >= base])
         if missing is not None:
             raise DamagedLogError(missing, f"{swap} is damaged, and segments that it replaces are missing")

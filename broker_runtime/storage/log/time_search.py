@@ -89,7 +89,7 @@ def newest(log: Log, unpacked_bytes_max: int) -> Search:
         if segment.max_timestamp < 0:
             continue
         if _newest_begins_before(log.log_start_offset, segment):
-            # Its newest record may be deleted: the others have to be checked.
+            # The segment's newest record may be deleted: its other records have to be checked.
             oldest = segment
         elif known is None or segment.max_timestamp > known.max_timestamp:
             known = segment

@@ -253,7 +253,7 @@ class _Segments:
         before = [base for base in retired if noted <= base < min(bases, default=0)]
         if noted not in before:
             return noted
-        # That segment is no longer part of the log: its damage is not a reason to give up the rest.
+        # The renamed segment is no longer part of the log: its damage is not a reason to give up the rest.
         try:
             end = end_of_renamed(self._place.fs, retired[max(before)])
         except (OSError, KafkaError):
@@ -271,7 +271,7 @@ class _Segments:
         if end > segment.base_offset or not self._takes_ranges(damage):
             return self._excused(damage)
         if found[-1].size == 0:
-            # It has represented the lost segment since an earlier start.
+            # An empty segment has represented the lost one since an earlier start.
             found.pop()
         found.append(self._replacement(end, segment.base_offset))
         return None

@@ -153,7 +153,7 @@ class LogUpkeep:
                 segments, size = segments - begun[0], size - begun[1]
                 if segments <= 0 or size <= 0:
                     break
-        # These logs may have more sealed segments.
+        # The logs that were just handled may have more sealed segments.
         self._to_seal += reversed(self._sealing)
 
 

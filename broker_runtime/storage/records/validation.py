@@ -81,6 +81,18 @@ def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> RawHea
     return raw
 
 
+def check_known_codec(records: memoryview) -> None:
+    """Refuse a batch whose codec a client of Produce 6 or earlier does not know (KIP-110). Raises KafkaError."""
+    if len(records) < HEADER_BYTES:
+        return
+    raw: RawHeader = HEADER.unpack_from(records)
+    if raw[3] == MAGIC and raw[5] & COMPRESSION_MASK == _ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            "Produce requests with version < 7 are not allowed to use ZStandard compression",
+        )
+
+
 def _refusal(raw: RawHeader, records: memoryview, config: TopicConfig) -> KafkaError:
     """Return the reason for the refusal; the checks are in Kafka's order."""
     code = ErrorCode.INVALID_RECORD

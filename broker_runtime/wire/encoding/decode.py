@@ -115,7 +115,7 @@ class _Fields:
             else:
                 self.tagged[int(tag)] = field.name, part
                 if field.default is MISSING:
-                    # This is so in FetchSnapshot's response.
+                    # FetchSnapshot's response has a tagged field without a default.
                     self.defaults[field.name] = zeros(hints[field.name])
         self.least = sum(part.least for _, part in self.plain) + self.flexible
         parts = [part for _, part in (*self.plain, *self.tagged.values())]

@@ -7,18 +7,20 @@ Driven by the fields of kio's dataclasses, like `decode`. It replaces kio's own 
 and writes a message of ten thousand items without a break.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from struct import Struct
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from broker_runtime.errors import MESSAGE_MAX
-from broker_runtime.slicing.steps import Steps
+from broker_runtime.slicing.steps import Steps, at_once
 from broker_runtime.wire.encoding.decode import zeros
 from broker_runtime.wire.encoding.primitives import NUMBERS, is_struct, without_none
 from kafka_bytes.varints import write_uvarint
+
+A = TypeVar("A")
 
 Fields = Mapping[str, object]
 Pack = Callable[[Any], bytes]
@@ -80,6 +82,25 @@ class Pieces:
             self._pieces.append(b"".join(self._parts))
             self._parts.clear()
             self._parts_bytes = 0
+
+
+class MadeItems(Generic[A]):
+    """The items of an array of structs with arrays in them, each made when it is packed.
+
+    All of them at once would take many times the bytes of the message. `make` returns the fields of an item.
+    """
+
+    __slots__ = ("_items", "_make")
+
+    def __init__(self, items: Sequence[A], make: Callable[[A], Steps[Fields]]) -> None:
+        self._items = items
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Steps[Fields]]:
+        return map(self._make, self._items)
 
 
 PackInSteps = Callable[[Any, Pieces], Steps[None]]
@@ -283,7 +304,7 @@ def _array(item: _Form, flexible: bool, nullable: bool) -> _Form:
             return head
         if letter is not None:
             return head + Struct(f">{len(value)}{letter}").pack(*value)
-        return b"".join((head, *map(item.pack, value)))
+        return b"".join((head, *map(item.pack, map(at_once, value) if isinstance(value, MadeItems) else value)))
 
     def in_steps(value: Any, pieces: Pieces) -> Steps[None]:
         if not value or letter is not None:
@@ -291,17 +312,22 @@ def _array(item: _Form, flexible: bool, nullable: bool) -> _Form:
             yield
             return
         pieces.add(length(value))
-        for number, each in enumerate(value):
-            if item.is_leaf:
-                pieces.add(item.pack(each))
-                if not number % _LEAVES_OF_A_STEP:
-                    yield
-            else:
-                assert item.in_steps is not None
-                yield from item.in_steps(each, pieces)
-                yield
+        yield from _items_in_steps(value, item, pieces)
 
     return _Form(pack, in_steps=in_steps, is_leaf=False)
+
+
+def _items_in_steps(items: Any, item: _Form, pieces: Pieces) -> Steps[None]:
+    for number, each in enumerate(items):
+        if item.is_leaf:
+            pieces.add(item.pack(each))
+            if not number % _LEAVES_OF_A_STEP:
+                yield
+        else:
+            assert item.in_steps is not None
+            content = (yield from each) if isinstance(items, MadeItems) else each
+            yield from item.in_steps(content, pieces)
+            yield
 
 
 def _value(field: Any, flexible: bool, *, nullable: bool) -> _Form:

@@ -24,6 +24,8 @@ from sluicegate_operator.api.schema.rules import Problem, broken_rules
 SUFFIXES = (".yaml", ".yml", ".json")
 Found = TypeVar("Found", bound=Resource)
 
+_EMPTY = "is empty; write its manifests into it again, or remove the file to delete its objects"
+
 FILE_BYTES_MAX = 4 << 20
 """The API server accepts 1.5 MB in one object; a file may have several."""
 
@@ -176,7 +178,12 @@ def _documents(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[t
             if file.stat().st_size > FILE_BYTES_MAX:
                 errors.append(ManifestError(str(file), None, "", f"is larger than {FILE_BYTES_MAX} bytes; split it"))
                 continue
-            documents = list(yaml.load_all(file.read_text(encoding="utf-8"), Loader=_Loader))
+            text = file.read_text(encoding="utf-8")
+            if not text.strip():
+                # Another program has emptied the file to write it again, or an error has: its objects must not go.
+                errors.append(ManifestError(str(file), None, "", _EMPTY))
+                continue
+            documents = list(yaml.load_all(text, Loader=_Loader))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             errors.append(ManifestError(str(file), None, "", f"cannot be read: {_sentence(error)}"))
             continue

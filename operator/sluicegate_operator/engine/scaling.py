@@ -118,7 +118,7 @@ class Scaling:
                 if not error.retriable:
                     refused[broker_id] = str(error)
                 elif isinstance(error, KafkaApiError):
-                    # It is about this broker only: other brokers are unregistered.
+                    # The error concerns this broker only: other brokers are unregistered.
                     passing.append(error)
                 else:
                     raise

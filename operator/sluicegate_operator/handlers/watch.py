@@ -225,7 +225,10 @@ class _PodNews:
     node: str = ""
     rack: str = ""
     lost_labels: tuple[str, ...] = ()
-    """Labels by which its StatefulSet and Services select it, and that it lost; see RegistrationReconciler."""
+    """Labels that the pod has lost, and by which its StatefulSet and Services select it.
+
+    The RegistrationReconciler restores them.
+    """
     phase: str = ""
     """Phase of a run of an AuditPipeline."""
 

@@ -23,7 +23,10 @@ _INDENT = "    "
 
 
 class LocalClients:
-    """Writes the settings of clients when listeners or users change, and prints those of one client a listener."""
+    """Writes the settings of clients when listeners or users change.
+
+    For each listener, the settings of one client are printed as well.
+    """
 
     def __init__(
         self,

@@ -1,27 +1,34 @@
 """Objects from files, with what an API server would add to each: uid, generation, finalizers, status.
 
 Fields that must outlive `up` (the keys that it has set, the ids of topics) are written to disk before they are acted
-on.
+on. With them are the uid of the object, and the spec of a KafkaUser: if its file is removed while `up` is stopped, or
+`up` is killed before the brokers have removed the user, the next `up` removes it.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import count
 from typing import Any, TypeVar
+from uuid import NAMESPACE_URL, uuid5
 
 from sluicegate_operator.api import KafkaUser, Manifests, Resource, Topic
 from sluicegate_operator.api.kinds import KINDS
-from sluicegate_operator.api.schema.metadata import Identity, Status
+from sluicegate_operator.api.manifests import InvalidManifest, read_stored
+from sluicegate_operator.api.models.kafka_user import FINALIZER
+from sluicegate_operator.api.schema.metadata import API_VERSION, Identity, Status
 from sluicegate_operator.engine.context.context import reference
 from sluicegate_operator.engine.context.snapshot import ClusterKey, LeavingTopic, LeavingUser, Snapshot
+from sluicegate_operator.fleet.local.local_data import DataDirError
 from sluicegate_operator.kube.http.kinds import Kind
 
 Kept = TypeVar("Kept", bound=Resource)
 
 Remembered = dict[str, dict[str, Any]]
-"""Fields of statuses, by kind/namespace/name."""
+"""Fields of statuses, by kind/namespace/name; with them `UID`, and the `SPEC` of a KafkaUser."""
+
+UID, SPEC = "uid", "spec"
 
 OUTLIVES = ("topicId", "clusterId")
 """Fields of a status that are always written to disk.
@@ -47,8 +54,9 @@ class LocalObjects:
     def __init__(self, remembered: Remembered, write: Callable[[Remembered], None]) -> None:
         self._remembered = remembered
         self._write = write
-        self._uids = count(1)
         self._objects: dict[Identity, Resource] = {}
+        self._created: Counter[str] = Counter()
+        """How many objects of a kind, namespace and name this run has created."""
         self._leaving: dict[str, Topic | KafkaUser] = {}
         """Topics and KafkaUsers that are being deleted, by uid."""
 
@@ -58,6 +66,7 @@ class LocalObjects:
 
     def apply(self, manifests: Manifests, now: datetime) -> Changes:
         wanted = {resource.identity: resource for resource in manifests.resources}
+        self._add_absent_users(wanted.keys(), manifests, now)
         gone = [self._delete(identity, now) for identity in list(self._objects) if identity not in wanted]
         written = []
         for identity, resource in wanted.items():
@@ -111,15 +120,20 @@ class LocalObjects:
         identity = (body["kind"], meta["namespace"], meta["name"])
         if not finalizers:
             self._leaving.pop(meta["uid"], None)
+            if self._remembered.get("/".join(identity), {}).get(UID) == meta["uid"]:
+                self._forget(identity)
         found = self._objects.get(identity)
         if found is not None and found.metadata.uid == meta["uid"]:
             self._objects[identity] = _with_metadata(found, finalizers=tuple(finalizers))
 
     def _taken(self, resource: Resource, before: Resource | None, now: datetime) -> Resource:
         if before is None:
-            meta = {"uid": f"local-{next(self._uids)}", "generation": 1, "creation_timestamp": now}
             kept = self._remembered.get("/".join(resource.identity), {})
-            return _with_status(_with_metadata(resource, **meta), {**resource.status.manifest(), **kept})
+            if kept.get(UID) in self._leaving:
+                # They are of an earlier object of this name, which is still being removed.
+                kept = {}
+            meta = {"uid": self._uid_of(resource.identity, kept), "generation": 1, "creation_timestamp": now}
+            return _with_status(_with_metadata(resource, **meta), {**resource.status.manifest(), **_fields(kept)})
         old = before.metadata
         changed = _written(resource) != _written(before)
         meta = {
@@ -130,20 +144,70 @@ class LocalObjects:
         }
         return _with_metadata(resource, **meta).model_copy(update={"status": before.status})
 
+    def _uid_of(self, identity: Identity, kept: Mapping[str, Any]) -> str:
+        """Return the uid of an object that the files have now. It is the same in the next run: Secrets name it."""
+        place, uid = "/".join(identity), kept.get(UID)
+        while uid is None or uid in self._leaving:
+            self._created[place] += 1
+            uid = f"local-{uuid5(NAMESPACE_URL, place)}-{self._created[place]}"
+        return str(uid)
+
     def _delete(self, identity: Identity, now: datetime) -> Resource:
         found = self._objects.pop(identity)
         if isinstance(found, Topic | KafkaUser) and found.metadata.finalizers:
             self._leaving[found.metadata.uid] = _with_metadata(found, deletion_timestamp=now)
-        if self._remembered.pop("/".join(identity), None) is not None:
-            self._write(self._remembered)
+            self._remember(found, {})
+        else:
+            self._forget(identity)
         return found
 
+    def _add_absent_users(self, wanted: Collection[Identity], manifests: Manifests, now: datetime) -> None:
+        """Add KafkaUsers of earlier runs that the files do not have any more, so that they are deleted.
+
+        Users of clusters that are not in the files stay remembered. Raises DataDirError.
+        """
+        clusters = {(cluster.namespace, cluster.name) for cluster in manifests.clusters}
+        for place, kept in self._remembered.items():
+            kind, namespace, name = identity = tuple(place.split("/"))
+            if SPEC not in kept or identity in wanted or identity in self._objects or kept[UID] in self._leaving:
+                continue
+            user = _user_of_before(namespace, name, kept, now)
+            if (namespace, user.cluster_name) in clusters:
+                self._objects[kind, namespace, name] = user
+
     def _remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
-        place = "/".join(resource.identity)
+        place, uid = "/".join(resource.identity), resource.metadata.uid
         before = self._remembered.get(place, {})
-        if (after := {**before, **fields}) != before:
+        known = {} if before.get(UID, uid) != uid else before
+        spec: dict[str, Any] = {}
+        if isinstance(resource, KafkaUser):
+            spec = {SPEC: resource.spec.model_dump(mode="json", by_alias=True, exclude_none=True)}
+        if (after := {**known, **fields, UID: uid, **spec}) != before:
             self._remembered[place] = after
             self._write(self._remembered)
+
+    def _forget(self, identity: Identity) -> None:
+        if self._remembered.pop("/".join(identity), None) is not None:
+            self._write(self._remembered)
+
+
+def _user_of_before(namespace: str, name: str, kept: Mapping[str, Any], now: datetime) -> Resource:
+    """Return a KafkaUser of an earlier run, with the finalizer that it had. Raises DataDirError."""
+    head = {"apiVersion": API_VERSION, "kind": KafkaUser.__name__, "metadata": {"name": name, "namespace": namespace}}
+    try:
+        user = read_stored({**head, "spec": kept[SPEC]})
+    except InvalidManifest as error:
+        raise DataDirError(
+            f"KafkaUser {namespace}/{name} of an earlier run cannot be read from remembered.json: {error}; remove the"
+            " user with Kafka's tools, then its entry from that file"
+        ) from None
+    metadata = {"uid": kept[UID], "generation": 1, "creation_timestamp": now, "finalizers": (FINALIZER,)}
+    return _with_status(_with_metadata(user, **metadata), _fields(kept))
+
+
+def _fields(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the status."""
+    return {key: value for key, value in kept.items() if key not in (UID, SPEC)}
 
 
 def _body(resource: Resource) -> dict[str, Any]:

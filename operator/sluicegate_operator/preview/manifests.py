@@ -28,8 +28,8 @@ class World:
     """The existing objects with their statuses, and the nodes of each cluster, if they were read.
 
     `nodes` are by namespace and name of their cluster. `kind`: pods, or processes of `sluicegate up`; different changes
-    restart them, and `sluicegate up` deletes objects that manifests do not name. `operator_silence`: see
-    planning.registrations.operator_lease.
+    restart them, and `sluicegate up` deletes objects that manifests do not name. `operator_silence`: a
+    sentence that no operator works on the cluster; empty if one does.
     """
 
     manifests: Manifests = field(default_factory=Manifests)

@@ -232,7 +232,7 @@ class _Run:
         # The operator set limits that the broker lacked before.
         released |= standing.lacks if standing is not None else frozenset()
         if self._wanted.ours is not None:
-            # They may belong to other clients now, or combine entries of both.
+            # Limits that are not ours may belong to other clients now, or combine entries of both.
             released &= self._wanted.ours
         lifted = Lifted(self._desired.exclusive, released)
         lacks = missing(self._desired, seen, lifted, asked)

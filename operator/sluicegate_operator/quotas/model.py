@@ -313,7 +313,8 @@ def _strictest(rivals: Sequence[ConnectionQuota], limit: LimitField) -> tuple[in
     return min(values, key=lambda pair: pair[0]) if values else (None, "")
 
 
-def verdict_of(quota: ConnectionQuota, target: TargetKey, winners: Winners) -> Verdict:
+def verdict_of(quota: ConnectionQuota, target: TargetKey, winners: Winners, limits: Limits) -> Verdict:
+    """Return the verdict of a quota on a target with these winners, and with their `limits`."""
     stated = [limit for limit in LimitField if limit_of(quota, limit) is not None]
     conflicts = []
     for limit in stated:
@@ -322,7 +323,10 @@ def verdict_of(quota: ConnectionQuota, target: TargetKey, winners: Winners) -> V
             conflicts.append(Conflict(limit, winner, value))
     if not conflicts:
         return Verdict(quota.name, target, QuotaOutcome.ACCEPTED)
-    details = ", ".join(f"{lost.field} {lost.value} of ConnectionQuota {lost.winner}" for lost in conflicts)
+    names = {limit: limit.value for limit in LimitField}
+    if limits.adaptive is not None:
+        names[LimitField.RATE] = "adaptive.maxRate"
+    details = ", ".join(f"{names[lost.field]} {lost.value} of ConnectionQuota {lost.winner}" for lost in conflicts)
     message = (
         f"other quotas have the same target, and these are enforced instead: {details}; delete one of the quotas"
         " or change its target"

@@ -362,7 +362,7 @@ def _judged(asked: Ruling, target: TargetKey, scope: Scope) -> Ruling:
     rivals = [claim.quota for claim in limiting]
     winners = winners_of(rivals)
     limits, count = limits_of(rivals, winners), None
-    decided |= {one.quota.name: verdict_of(one.quota, target, winners) for one in limiting}
+    decided |= {one.quota.name: verdict_of(one.quota, target, winners, limits) for one in limiting}
     if target.kind is TargetKind.IP and limits.count is not None:
         counting = [claim.quota for claim in limiting if claim.quota.spec.max_connections is not None]
         count = seniority(counting[0]), limits.count

@@ -232,8 +232,8 @@ class QuotaReconciler:
         found = result.brokers if result is not None else ()
         silent = {b.broker_id: b.detail for b in found if b.state is EnforcementState.UNREACHABLE}
         for broker_id in governed.brokers.ledger.brokers.keys() - ({b.broker_id for b in found} - (silent.keys() - up)):
-            # It was not expected to answer (no address, or its pod is not ready): its earlier answers are from before a
-            # restart.
+            # The broker was not expected to answer (no address, or its pod is not ready): its earlier answers are from
+            # before a restart.
             governed.brokers.ledger.forget(broker_id)
         silences = governed.brokers.silences.after({b: why for b, why in silent.items() if b in up}, now_s)
         governed.brokers = replace(governed.brokers, silences=silences)

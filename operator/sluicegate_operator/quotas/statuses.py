@@ -86,7 +86,7 @@ class QuotaStatuses:
             if known is None:
                 continue
             if known.is_being_written:
-                # It is queued again below: the order of two concurrent writes is not known.
+                # The quota is queued again below: the order of two concurrent writes is not known.
                 continue
             quota = known.quota
             status = governed.status(name, self._context.first_seen.of(quota), now())

@@ -256,7 +256,7 @@ def test_a_lowered_limit_hangs_up_on_those_that_have_waited_longest(bench: Bench
 
 
 def test_a_listener_that_is_paused_and_removed_at_once_leaves_nothing_to_do(bench: Bench) -> None:
-    """Regression: the acceptor's next turn used the quotas of the removed listener, and raised on the event loop."""
+    """Regression: the acceptor used the quotas of the removed listener in its next time slice, and raised."""
     bench.serve(SHORT)
     failed: list[object] = []
     bench.loop.set_exception_handler(lambda _, context: failed.append(context))
@@ -266,8 +266,8 @@ def test_a_listener_that_is_paused_and_removed_at_once_leaves_nothing_to_do(benc
     bench.server.pause([LISTENER], "the broker is fenced")
     bench.server.remove_listener(LISTENER)
     bench.run_until(lambda: LISTENER not in bench.server.quotas.listeners)
-    turns = iter(range(5))
-    bench.run_until(lambda: next(turns, None) is None)
+    slices = iter(range(5))
+    bench.run_until(lambda: next(slices, None) is None)
     assert failed == []
     for client in clients:
         client.close()

@@ -121,7 +121,7 @@ def test_a_pending_reply_mutes_the_connection_until_it_is_there(bench: Bench) ->
     client.sendall(request(b"now:1") + request(b"later") + request(b"now:2"))
     assert bench.receive_exactly(client, 9) == request(b"now:1")
     bench.run_until(lambda: len(promises.waiting) == 1)
-    # More requests arrive while the connection is muted, and are not handled before their turn.
+    # More requests arrive while the connection is muted, and are not handled before their time slice.
     client.sendall(request(b"later too") + request(b"now:3"))
     other.sendall(request(b"now:x"))
     assert bench.receive_exactly(other, 9) == request(b"now:x")

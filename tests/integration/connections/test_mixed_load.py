@@ -72,7 +72,7 @@ def mixed_load(port: int, load: Load) -> Iterator[dict[str, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class Slices:
     count: int
     over_bound: int
     """Number of iterations longer than BOUND_S."""
@@ -140,7 +140,7 @@ def grown(part: str, work: str, before: Mapping[str, float], after: Mapping[str,
     return after[name] - before[name]
 
 
-def turns(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Turns]:
+def slices(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Slices]:
     """Return the iterations between two reads of the metrics, by work.
 
     The longest one may be from up to a minute before.
@@ -153,28 +153,28 @@ def turns(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, 
             count = int(grown("count", work, before, after))
             bound, long = (count - int(grown("bucket", work, before, after, f',le="{s}"')) for s in (BOUND_S, LONG_S))
             mean_s = grown("sum", work, before, after) / max(count, 1)
-            found[work] = Turns(count, bound, long, mean_s, longest_s)
+            found[work] = Slices(count, bound, long, mean_s, longest_s)
     return found
 
 
-def complaints(round_trip_p99_s: float, held: Mapping[str, Turns]) -> list[str]:
+def complaints(round_trip_p99_s: float, held: Mapping[str, Slices]) -> list[str]:
     """Return a sentence for each exceeded bound."""
     found = []
     if round_trip_p99_s > ROUND_TRIP_P99_S_MAX:
         found.append(f"a client that asks for little waits {round_trip_p99_s:.3f} s in one of a hundred requests")
     for work, these in held.items():
         if these.mean_s > MEAN_S_MAX:
-            found.append(f"turns of {work} take {these.mean_s * 1000:.1f} ms on average")
+            found.append(f"time slices of {work} take {these.mean_s * 1000:.1f} ms on average")
         # A few long iterations prove nothing: another process may have interrupted them.
         if these.long > max(these.count * LONG_SHARE_MAX, 3):
-            found.append(f"{these.long} of {these.count} turns of {work} take longer than {LONG_S * 1000:g} ms")
+            found.append(f"{these.long} of {these.count} time slices of {work} take longer than {LONG_S * 1000:g} ms")
         if these.longest_s > LONGEST_S_MAX:
-            found.append(f"a turn of {work} takes {these.longest_s:.2f} s")
+            found.append(f"a time slice of {work} takes {these.longest_s:.2f} s")
     return found
 
 
 @pytest.mark.full
-def test_no_turn_is_long_and_a_client_that_asks_for_little_is_answered_soon() -> None:
+def test_no_time_slice_is_long_and_a_client_that_asks_for_little_is_answered_soon() -> None:
     properties = {"sluicegate.broker.replicas.max": str(4 * PARTITIONS)}
     with BrokerGroup(brokers=1, properties=properties) as group:
         (broker,) = group.brokers
@@ -194,7 +194,7 @@ def test_no_turn_is_long_and_a_client_that_asks_for_little_is_answered_soon() ->
                 calm.over.set()
                 calm.join()
                 after = broker.metrics()
-        held = turns(before, after)
+        held = slices(before, after)
         report(calm, held, seen)
         assert "fenced" not in broker.log().partition("serves clients")[2]
     assert seen["hung_up"] == 0
@@ -206,8 +206,8 @@ def test_no_turn_is_long_and_a_client_that_asks_for_little_is_answered_soon() ->
     assert after[FULL_GARBAGE] - before[FULL_GARBAGE] < GARBAGE_MAX
 
 
-def test_long_turns_and_a_client_that_waits_are_found() -> None:
-    short = Turns(count=1_000, over_bound=20, long=5, mean_s=0.0015, longest_s=0.09)
+def test_long_time_slices_and_a_client_that_waits_are_found() -> None:
+    short = Slices(count=1_000, over_bound=20, long=5, mean_s=0.0015, longest_s=0.09)
     assert complaints(0.03, {"sockets": short, "waking": short}) == []
     assert complaints(ROUND_TRIP_P99_S_MAX * 1.1, {"sockets": short}) != []
     for worse in ({"mean_s": 0.02}, {"long": 210}, {"longest_s": 1.3}):
@@ -226,7 +226,7 @@ def produce_for(seconds: float, port: int) -> int:
     return count
 
 
-def report(calm: WellBehaved, held: Mapping[str, Turns], seen: Mapping[str, int]) -> None:
+def report(calm: WellBehaved, held: Mapping[str, Slices], seen: Mapping[str, int]) -> None:
     """Print a paragraph and a table that can be quoted."""
     load, trips = LOAD, [calm.quantile(share) * 1000 for share in (0.5, 0.99)]
     print(
@@ -237,7 +237,7 @@ def report(calm: WellBehaved, held: Mapping[str, Turns], seen: Mapping[str, int]
         f"configured and go in {MEASURED_S:g} s.\n"
         f"A client that produces one record after the other waits {trips[0]:.1f} ms (median), {trips[1]:.1f} ms (p99), "
         f"{max(calm.round_trips_s) * 1000:.1f} ms at most, in {len(calm.round_trips_s):,} requests. {dict(seen)}\n\n"
-        f"| turns of the event loop | number | mean ms | over {BOUND_S * 1000:g} ms | over {LONG_S * 1000:g} ms "
+        f"| time slices of the event loop | number | mean ms | over {BOUND_S * 1000:g} ms | over {LONG_S * 1000:g} ms "
         "| longest ms |\n|---|---|---|---|---|---|"
     )
     for work, found in held.items():

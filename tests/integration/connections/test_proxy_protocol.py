@@ -164,7 +164,7 @@ def test_trust_begins_and_ends_while_connections_go_on(bench: Bench) -> None:
     assert server.quotas.addresses.counts.count(BOB[0]) == 1
 
 
-def test_hundreds_of_waiting_connections_of_a_closed_listener_are_closed_in_several_turns(
+def test_hundreds_of_waiting_connections_of_a_closed_listener_are_closed_in_several_iterations(
     bench: Bench,
 ) -> None:
     server = bench.serve(BEHIND)
@@ -173,7 +173,7 @@ def test_hundreds_of_waiting_connections_of_a_closed_listener_are_closed_in_seve
     bench.run_until(lambda: bench.metric("sluicegate_proxy_headers_awaited", listener="EXTERNAL") == 250)
     waiting[-1].sendall(header(ALICE) + PING)
     server.remove_listener("EXTERNAL")
-    assert server.quotas.total == 150, "a hundred in a turn"
+    assert server.quotas.total == 150, "a hundred in an iteration"
     server.add_listener("EXTERNAL", *address)
     server.start("EXTERNAL")
     ask_as(bench, ALICE)

@@ -93,6 +93,21 @@ def test_an_invalid_edit_keeps_the_last_good_state(up: LocalUp) -> None:
     assert limits(up, LISTENER) == [60, 60]
 
 
+def test_a_topic_stays_while_its_file_is_empty_and_is_written_again(up: LocalUp) -> None:
+    file = up.manifests / "topic.yaml"
+    text = file.read_text().replace("partitions: 6", "partitions: 6\n  deletionPolicy: Delete")
+    (up.manifests / "returns.yaml").write_text(text.replace("name: orders", "name: returns"))
+    up.wait_for_line("Topic returns: topic returns is created with 6 partitions")
+
+    # As a shell does for `kustomize build > returns.yaml`, which writes at its end.
+    (up.manifests / "returns.yaml").write_text("")
+    up.wait_for_line("returns.yaml: is empty; write its manifests into it again")
+    (up.manifests / "returns.yaml").write_text(text.replace("name: orders", "name: returns").replace(": 6", ": 8"))
+    up.wait_for_line("Topic returns: topic returns has 8 partitions")
+
+    assert "were deleted" not in up.output()
+
+
 def test_what_the_api_server_would_refuse_to_change_is_not_changed(up: LocalUp) -> None:
     edit(up.manifests / "topic.yaml", "partitions: 6", "partitions: 2")
     up.wait_for_line("the last valid manifests stay in effect")

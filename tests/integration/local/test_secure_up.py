@@ -164,3 +164,15 @@ def test_a_new_password_and_a_removed_user(up: LocalUp) -> None:
     assert not (up.data_dir / "secrets" / "default" / "billing").exists()
     with pytest.raises(KafkaException):
         Producer({**before, "log_level": 0}).list_topics(timeout=3)
+
+
+def test_a_user_whose_file_was_removed_while_up_was_stopped_cannot_log_in(up: LocalUp) -> None:
+    before = settings(up)["confluent_kafka"]
+    assert up.stop(signal.SIGINT) == 0
+    (up.manifests / "user.yaml").unlink()
+
+    with LocalUp(up.manifests, up.data_dir) as again:
+        again.wait_for_line("password that were set for user billing are removed")
+        assert not (up.data_dir / "secrets" / "default" / "billing").exists()
+        with pytest.raises(KafkaException):
+            Producer({**before, "log_level": 0}).list_topics(timeout=3)

@@ -139,9 +139,9 @@ BAD_QUOTAS = (
             f"an objective of {p99}",
             quota(adaptive=adaptive(p99=p99)),
             "spec.adaptive.objective.requestP99",
-            "objective.requestP99 must be at least 5ms",
+            "objective.requestP99 must be whole milliseconds from 5ms to 99999ms",
         )
-        for p99 in ("4ms", "20 ms", "20s", "05ms", "100000ms", "1.5ms")
+        for p99 in ("4ms", "20 ms", "1s", "20s", "05ms", "100000ms", "1.5ms", "0.02 seconds")
     ),
     BadManifest("an unknown mode", quota(maxConnections=1, mode="Watch"), "spec.mode"),
     *(

@@ -185,7 +185,7 @@ class BrokerProcess:
         return self._ask("GET", path, ANSWER_TIMEOUT_S)
 
     def post(self, path: str, timeout_s: float = 30.0) -> tuple[int, str]:
-        """Like `get`, but a POST."""
+        """Send a POST to the HTTP listener, and return the answer."""
         return self._ask("POST", path, timeout_s)
 
     def _ask(self, method: str, path: str, timeout_s: float) -> tuple[int, str]:

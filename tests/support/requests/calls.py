@@ -85,7 +85,7 @@ def fields_of(answer: Any) -> Any:
 
 
 async def fields_later(answer: Any) -> Any:
-    """Like `fields_of`, but awaited, and in slices as in a broker."""
+    """Return the fields of a handler's answer, awaited and computed in time slices."""
     slices = Slices(lambda: 0.0)
     while isinstance(answer, GeneratorType | Awaitable):
         answer = await (slices.finish(answer) if isinstance(answer, GeneratorType) else answer)
@@ -100,7 +100,7 @@ def handled(api: ApiSpec[Any], frame: memoryview, context: Any, port: int = 50_0
 def handled_call(
     api: ApiSpec[Any], frame: memoryview, context: Any, port: int = 50_000, *, details: bool = False
 ) -> tuple[Call, Reply | PendingReply]:
-    """Like `handled`, with its call; the call has kept its details if `details` is set."""
+    """Handle the request, and return the answer and its call. The call has kept its details if `details` is set."""
     _, version, correlation_id, client_id, body = read_header(frame)
     call = Call(api, version, correlation_id, client_id, NotedConnection(port), Completion(lambda: 0.0))
     if details:

@@ -36,7 +36,6 @@ class Tally:
     admitted_ms: list[int] = field(default_factory=list)
     too_many: int = 0
     throttled: int = 0
-    closed_late: int = 0
 
     def rate(self) -> float:
         """Connections admitted per second between the first and the last."""

@@ -20,7 +20,9 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.node.clients.client_quotas_on_demand import MutationsOnDemand
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.wire.encoding.encode import MadeItems
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
 from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.inline_executor import InlineExecutor
@@ -149,4 +151,7 @@ class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
                 re.sub("(?<!^)(?=[A-Z])", "_", api.name).lower(), version, b"".join(answer)[_SIZE_BYTES:]
             )
         assert encode_response(api.key, version, 0, answer)
-        return answer
+        return {
+            name: [at_once(item) for item in value] if isinstance(value, MadeItems) else value
+            for name, value in answer.items()
+        }

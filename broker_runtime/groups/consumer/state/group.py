@@ -237,7 +237,7 @@ def _apply_group(state: GroupsState, key: ConsumerGroupMetadataKey, value: Consu
         group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
     elif (found := _found(state, key.group_id)) is not None:
         del state.groups[key.group_id]
-        # It may know tens of thousands of topics.
+        # The group may know tens of thousands of topics.
         state.uncounted.append(drain(found.topic_facts))
 
 

@@ -154,9 +154,6 @@ AUTHENTICATION_KEYS = (
 )
 """Keys of listeners whose clients authenticate, which spec.authentication of a BrokerListener sets."""
 
-OBSERVER_KEYS = ("observer.class.names",)
-"""Keys that ObserverPlugin sets, like every key that begins with `observer.`."""
-
 OBSERVER_PREFIX = "observer."
 
 BROKER_CONFIG: Mapping[str, ConfigValue] = {

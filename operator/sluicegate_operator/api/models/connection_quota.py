@@ -238,9 +238,9 @@ class ObservedCounts(Model):
     would_hold: int = 0
     """Connections that the limits would have delayed or refused."""
     by_rate: int = 0
-    """Those of them that were over maxConnectionCreationRate."""
+    """Number of the connections of wouldHold that were over maxConnectionCreationRate."""
     by_count: int = 0
-    """Those of them that were over maxConnections."""
+    """Number of the connections of wouldHold that were over maxConnections."""
     brokers: str = Field(default="", max_length=32)
     """Brokers that answered, of those that were asked: 3/3."""
     at: datetime | None = None

@@ -57,7 +57,7 @@ def _properties(text: str) -> dict[str, str]:
     try:
         return parse_properties(text, "file")
     except FormatError as error:
-        # Its text has the line, which may contain a secret.
+        # The error's text has the line, which may contain a secret.
         line = re.search(r"line \d+", str(error))
         raise CommandConfigError(f"{line[0] if line else 'the last line'} does not have the form key=value") from None
 

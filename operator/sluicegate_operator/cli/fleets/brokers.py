@@ -63,7 +63,7 @@ async def _found(asked: AdminApi, wanted: Sequence[int]) -> list[FoundBroker]:
     try:
         told = await asked.describe_brokers(wanted)
     except (UnsupportedApiError, AdminConnectionError) as error:
-        # It has just answered describe_cluster, which every broker answers.
+        # The broker has just answered describe_cluster, which every broker serves.
         raise RefusedError(f"{error}; only brokers of Sluicegate describe themselves") from None
     return [FoundBroker(one, one.id in serving) for one in told]
 

@@ -94,7 +94,12 @@ def accept(
 
 async def _found(asked: AdminClient) -> DamageAnswers:
     told, silent = [], []
-    for broker in (await asked.describe_cluster()).brokers:
+    for broker in (await asked.describe_cluster_with_fenced()).brokers:
+        if broker.fenced:
+            silent.append(
+                f"broker {broker.id} is fenced: whether it can read its logs is not known until it is started"
+            )
+            continue
         try:
             told.append(await asked.broker(broker.host, broker.port).describe_log_damage())
         except KafkaAdminError as error:

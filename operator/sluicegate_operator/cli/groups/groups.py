@@ -156,7 +156,7 @@ def reset_offsets(
 
     plan = _ask((bootstrap_server, data_dir, cluster, command_config), reset)
     if plan.is_new:
-        # This is no error, but the name may be mistyped.
+        # A new group is not an error, but the name may be mistyped.
         note = f"group {group} did not exist; the offsets created it"
         say(note if execute else f"group {group} does not exist yet; --execute creates it")
     if output is Output.JSON:

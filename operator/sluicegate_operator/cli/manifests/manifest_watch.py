@@ -2,17 +2,25 @@
 
 It polls instead of using inotify: polling sees every way in which an editor saves a file and needs no support of the
 platform, and a fifth of a second is too short for a user to notice.
+
+An editor that truncates a file before it writes the new content, or a `git checkout` that removes and creates files,
+shows intermediate states. Their objects would be deleted. So a change counts only if two scans in a row have found it,
+and the removal of a file only after `REMOVED_SCANS` scans.
 """
 
 import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sluicegate_operator.api.manifests import SUFFIXES
 
 POLL_INTERVAL_S = 0.1
+CHANGED_SCANS = 2
+"""Scans in a row that find the same contents, after which a change counts."""
+REMOVED_SCANS = 10
+"""The same number if a file is missing: its objects are deleted, some of them with their records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +38,26 @@ class ManifestWatch:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = tuple(paths)
-        self._seen = self._scan({})
+        self._reported = self._seen = self._scan({})
+        self._same_scans = CHANGED_SCANS
+        """Scans in a row that have found the present contents."""
 
     def changed(self) -> list[Path] | None:
-        """Return the files whose content changed since the last call, including deleted ones; None if none did."""
+        """Scan the files. Returns those with changed contents, including deleted ones; None if there are none yet."""
         now = self._scan(self._seen)
-        before, self._seen = self._seen, now
-        names = [path for path in {**before, **now} if _digest(before.get(path)) != _digest(now.get(path))]
-        return sorted(names) or None
+        self._same_scans = self._same_scans + 1 if not _differing(self._seen, now) else 1
+        self._seen = now
+        names = _differing(self._reported, now)
+        needed = CHANGED_SCANS if all(path in now for path in names) else REMOVED_SCANS
+        if not names or self._same_scans < needed:
+            return None
+        self._reported = now
+        return names
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether the last scan has found a change that `changed` has not returned yet."""
+        return bool(_differing(self._reported, self._seen))
 
     def _scan(self, before: dict[Path, Seen]) -> dict[Path, Seen]:
         found = {}
@@ -69,6 +89,11 @@ class ManifestWatch:
         return files
 
 
+def _differing(before: Mapping[Path, Seen], now: Mapping[Path, Seen]) -> list[Path]:
+    """Return the files with other contents, and those that only one of the scans has found."""
+    return sorted(path for path in {**before, **now} if _digest(before.get(path)) != _digest(now.get(path)))
+
+
 def _digest(seen: Seen | None) -> str | None:
     return seen.digest if seen is not None else None
 
@@ -76,7 +101,8 @@ def _digest(seen: Seen | None) -> str | None:
 def modified_at(paths: Sequence[Path], now_s: float, oldest_s: float) -> float:
     """Return the time of the change, in seconds: the latest modification.
 
-    It is `now_s` for files that were deleted, or moved here with a time before `oldest_s`, the previous check.
+    It is `now_s` for files that were deleted, or moved here with a time before `oldest_s`, the last check before the
+    change.
     """
     times = [path.stat().st_mtime for path in paths if path.exists()]
     latest_s = max(times, default=now_s)

@@ -80,13 +80,16 @@ def _stop_once(task: asyncio.Task[None]) -> None:
 async def _keep(run: LocalRun, manifests: Manifests, files: Sequence[Path], watcher: ManifestWatch | None) -> None:
     await run.apply(manifests)
     say("ready; Ctrl-C stops everything" + (", a changed manifest is applied at once" if watcher else ""))
-    looked_s = time.time()
+    unchanged_s = time.time()
     while True:
         await asyncio.sleep(POLL_INTERVAL_S)
-        before_s, looked_s = looked_s, time.time()
+        checked_s = time.time()
         changed = watcher.changed() if watcher else None
         if changed:
-            manifests = await _apply_again(run, manifests, files, looked_s - modified_at(changed, looked_s, before_s))
+            ago_s = checked_s - modified_at(changed, checked_s, unchanged_s)
+            manifests = await _apply_again(run, manifests, files, ago_s)
+        if watcher is None or not watcher.is_changing:
+            unchanged_s = checked_s
         run.check()
 
 

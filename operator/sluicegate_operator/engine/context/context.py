@@ -24,7 +24,7 @@ from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.planning.rolls.roll import RollStep
 
 REMEMBERED_FIELDS = ("dynamicConfigKeys", "configKeys", "limitsSet", "aclsSet", "quotasSet", "credentialSet")
-"""Fields of a status that are written separately, before a change is made: see ReconcileContext.remember."""
+"""Fields of a status that `ReconcileContext.remember` writes separately, before a change is made."""
 
 STATUS_WRITERS_MAX = 4
 """Most concurrent status writes, over all clusters: half of the client's threads stay free for changes."""

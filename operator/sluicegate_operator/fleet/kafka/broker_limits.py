@@ -67,7 +67,7 @@ async def read_limits(
     pool: BrokerPool, questions: Questions, brokers: Iterable[BrokerAddress] | None = None
 ) -> dict[int, ObservedLimits | Unreachable]:
     async def read(broker: BrokerAddress, handle: BrokerHandle) -> ObservedLimits:
-        # Both are the broker's own view: the controller may be ahead of it.
+        # Both answers are the broker's own view: the controller may be ahead of it.
         asked = questions.asked[broker.broker_id]
         quotas, configs = await asyncio.gather(
             _quotas(handle, asked, questions), _configs(broker, handle, asked, questions)

@@ -23,7 +23,11 @@ from sluicegate_operator.planning.topics.topics import ObservedTopic, PartitionL
 
 @dataclass(frozen=True, slots=True)
 class BrokersWanted:
-    """The wanted brokers. `expected`: how many the cluster should have. `staying_below`: see `BrokersSeen`."""
+    """The wanted brokers.
+
+    `expected`: how many the cluster should have. `staying_below`: brokers with this id or a larger one are to be
+    removed; None if no broker is.
+    """
 
     expected: int
     staying_below: int | None = None

@@ -85,7 +85,7 @@ class SetEvents:
     ) -> list[FailingNode]:
         key, now_s = (cluster.metadata.uid, role, question), asyncio.get_running_loop().time()
         before = self._asked.pop(key, None)
-        # Also those of clusters that are gone.
+        # This also removes the answers of deleted clusters.
         self._asked = {of: one for of, one in self._asked.items() if now_s < one.again_s + LONGEST_PAUSE_S}
         if not nodes:
             return []

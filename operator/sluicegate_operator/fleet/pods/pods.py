@@ -149,7 +149,7 @@ def _ended(status: Json, container_name: str) -> ContainerEnd | None:
     state = container.get("state") or {}
     end = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
     if not end.get("finishedAt"):
-        # It has not ended, or the kubelet has lost its record.
+        # The container has not ended, or the kubelet has lost its record.
         return None
     at_ms = _milliseconds(end["finishedAt"])
     began = (state.get("running") or {}).get("startedAt")

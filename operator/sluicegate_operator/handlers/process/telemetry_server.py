@@ -1,7 +1,7 @@
 """/metrics, /healthz and /readyz on a separate thread and event loop, so that they can report a stuck event loop.
 
-Each connection serves one request, bounded in time and size. A client that opens connections and sends nothing blocks
-no other client: above the maximum, the connection that has waited longest is closed for the newest.
+Each connection serves one request, bounded in time and size. A client that opens connections and sends nothing, or
+reads no answer, blocks no other client: above the maximum, the oldest connection is closed for the newest.
 """
 
 import asyncio
@@ -43,8 +43,8 @@ class TelemetryServer:
         self._readiness = readiness
         self._connections_max = connections_max
         self._timeout_s = timeout_s
-        self._waiting: dict[asyncio.StreamWriter, None] = {}
-        """Connections that have not sent a whole request, the oldest first."""
+        self._open: dict[asyncio.StreamWriter, None] = {}
+        """Connections that are not closed, the oldest first."""
         self._thread = LoopThread("telemetry")
         self._server: asyncio.Server | None = None
 
@@ -72,23 +72,25 @@ class TelemetryServer:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._waiting[writer] = None
-        while len(self._waiting) > self._connections_max:
-            oldest = next(iter(self._waiting))
-            del self._waiting[oldest]
+        self._open[writer] = None
+        while len(self._open) > self._connections_max:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
             oldest.transport.abort()
         try:
             async with asyncio.timeout(self._timeout_s):
                 head = await reader.readuntil(b"\r\n\r\n")
-            self._waiting.pop(writer, None)
+            answer = self._answer(head)
+            writer.write(_without_body(answer) if head.startswith(b"HEAD ") else answer)
+            writer.close()
             async with asyncio.timeout(self._timeout_s):
-                writer.write(self._answer(head))
-                await writer.drain()
+                await writer.wait_closed()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             log.debug("a client of the metrics listener got no response: %s", error)
         finally:
-            self._waiting.pop(writer, None)
-            writer.close()
+            self._open.pop(writer, None)
+            # Otherwise an answer that its client does not read would keep the connection, and itself in memory.
+            writer.transport.abort()
 
     def _answer(self, head: bytes) -> bytes:
         lines = head.decode("latin-1").split("\r\n")
@@ -109,6 +111,11 @@ class TelemetryServer:
 def _header(lines: list[str], name: str) -> str:
     found = (line.partition(":")[2].strip() for line in lines[1:] if line.lower().startswith(f"{name}:"))
     return next(found, "")
+
+
+def _without_body(answer: bytes) -> bytes:
+    head, end, _ = answer.partition(b"\r\n\r\n")
+    return head + end
 
 
 def _verdict(reasons: Sequence[str]) -> bytes:

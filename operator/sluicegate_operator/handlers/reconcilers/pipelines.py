@@ -102,7 +102,8 @@ class PipelineReconciler:
             return []
         kube, moment = self._context.kube, now()
         if snapshot.cluster is None:
-            # It begins no run, whatever else is there: a refused read of that must not keep it running.
+            # An AuditPipeline without its cluster begins no run, so the other objects are not read: a refused read must
+            # not keep it running.
             return [(one, plan_pipeline(one, None, moment)) for one in snapshot.pipelines]
         others = await results_of_all(kube)
         clusters = await kube.cache.everywhere(BROKER_CLUSTER, BrokerCluster)
@@ -223,7 +224,8 @@ class PipelineReconciler:
                     raise name_taken(application, why) from None
                 if is_run_of(pipeline, found) and not found["metadata"].get("deletionTimestamp"):
                     return time
-            # It belongs to an earlier AuditPipeline or is being deleted: the run is created when it is gone.
+            # The found object belongs to an earlier AuditPipeline or is being deleted: the run is created when that
+            # object is gone.
             return None
         return time
 

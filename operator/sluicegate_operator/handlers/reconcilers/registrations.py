@@ -366,7 +366,7 @@ class RegistrationReconciler:
             found = readable(BrokerRegistration, BROKER_REGISTRATION, [read_object(made)], unreadable)
             await self._context.report_unreadable(unreadable, refusals)
             if not found:
-                # It is being deleted, or a CRD of another version has changed it.
+                # The object is being deleted, or a CRD of another version has changed it.
                 return
             registration = found[0]
         await self._context.write_status(registration, plan.status)

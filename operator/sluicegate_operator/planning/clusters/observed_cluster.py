@@ -56,7 +56,7 @@ class AccessSeen:
     - `silence`: why the active controller is unknown, after none has answered for a minute; empty otherwise.
     - `unreachable`: brokers whose pods are ready and that have not answered for long, with the cause.
     - `listeners`: those that clients can use.
-    - `version`: see planning.clusters.cluster_access.version_range; None before a broker has reported it.
+    - `version`: the lowest and the highest release of the brokers; None before a broker has reported it.
     """
 
     cluster_id: str = ""
@@ -74,7 +74,7 @@ class ObstaclesSeen:
     - `refusal`: the API server's message if it permanently refuses a child object.
     - `not_applied`: the API server's message if the refusal may pass and has lasted.
     - `name_taken`: which child's name is used by an object that the cluster does not own, and what to do.
-    - `claims_taken`: see planning.clusters.claims.
+    - `claims_taken`: why the cluster must not use volume claims that are older than its nodes.
     - `unreadable`: objects that the children depend on and that cannot be read.
     - `gate_refused`: why the readiness gate of a broker's pod is not set, if the API server refuses it for good.
     """

@@ -76,7 +76,7 @@ def canonical_layout(layout: ClusterLayout) -> ClusterLayout:
 def canonical_cluster(cluster: BrokerCluster) -> BrokerCluster:
     """Return the cluster with every field that affects its pods in canonical spelling.
 
-    spec.config is unchanged, see canonical_layout.
+    spec.config is unchanged: canonical_layout spells its values.
     """
     spec = cluster.spec
     changed = {

@@ -15,7 +15,7 @@ from sluicegate_operator.resources.secrets.listener_stores import KEYSTORE, TRUS
 AUTHORIZER, SUPER_USERS = "authorizer.class.name", "super.users"
 SSL = "SSL"
 _FOLDER_OF = "INTERNAL"
-"""Both listeners have the files of the folder `internal`: no BrokerListener may have this name."""
+"""The listener whose folder has the files of INTERNAL and CONTROLLER: no BrokerListener may have this name."""
 _LISTENERS = {"INTERNAL": "broker", "CONTROLLER": "controller"}
 """The role of the nodes that open a listener."""
 _ORGANIZATION = "sluicegate.dev"

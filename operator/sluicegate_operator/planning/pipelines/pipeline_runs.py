@@ -140,7 +140,7 @@ def _run(owner: Json, pods: Sequence[Json]) -> PipelineRun:
     elif last.how.startswith(OOM_KILLED):
         reason = f"{last.how}: raise spec.resources.limits.memory"
     elif summary is not None:
-        # Its summary reports success, so a step after the results failed, for example the report.
+        # If the run's summary reports success, a step after the results has failed, for example the report.
         reason = summary.error or f"the results were written, but a later step failed: {last.how}"
     else:
         reason = last_line(last.said) or last.how

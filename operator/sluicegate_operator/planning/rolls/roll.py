@@ -46,7 +46,7 @@ class NodeView:
     - `ready`: the process reports it. For a broker's pod the readiness gate must be true as well, so that Services send
       clients to this broker again before the next one restarts.
     - `failing`: why it cannot start, for example CrashLoopBackOff.
-    - `reasons`: why it needs a restart, see restart_reasons.
+    - `reasons`: why the node needs a restart.
     """
 
     name: str
@@ -83,7 +83,7 @@ class RollView:
     - `fences`: brokers known to be gone, which the controller should fence at once.
     - `template_observed`: the StatefulSet's controller has observed the wanted template. Otherwise a restarted pod
       would be the old one again.
-    - `silence_max_s`: see cluster_layout.silence_max_s.
+    - `silence_max_s`: a broker without a heartbeat for longer than this may be frozen, and the roll waits for it.
     - `under_way`: nodes were being restarted at the last reconcile. A roll ends when all of them are back, not when the
       last one has stopped.
     """

@@ -113,7 +113,7 @@ class ObservedReconciler:
         for name in names:
             known = governed.quotas.get(name)
             if known is None:
-                # It was deleted while brokers were asked.
+                # The quota was deleted while brokers were asked.
                 continue
             found = observed(group_name(key[0], name), answers, known.observed, now())
             if found != known.observed:
@@ -185,9 +185,11 @@ def _adapted(namespace: str, governed: GovernedQuotas, answers: Mapping[int, Rea
         ruling = governed.plan.of.get(name)
         if (known.quota.spec.adaptive is None and known.adaptive is None) or ruling is None:
             continue
-        of = key_of(namespace, ruling.verdicts[name].target, name)
-        reported = {b: answer.adaptive[of] for b, answer in answers.items() if answer and of in answer.adaptive}
-        found = adapted(reported, silent, known.adaptive, now())
+        verdict, found = ruling.verdicts[name], None
+        if known.quota.spec.adaptive is not None and is_throttled_by(known.quota, verdict):
+            of = key_of(namespace, verdict.target, name)
+            reported = {b: answer.adaptive[of] for b, answer in answers.items() if answer and of in answer.adaptive}
+            found = adapted(reported, silent, known.adaptive, now())
         if found != known.adaptive:
             known.adaptive = found
             yield name

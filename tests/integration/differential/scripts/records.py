@@ -10,7 +10,7 @@ from tests.integration.differential.play import Play
 from tests.integration.differential.scripts.batches import Batch
 from tests.integration.differential.scripts.topics import NOBODY, STRANGER, TIMEOUT_MS, new
 from tests.integration.differential.settling import settle
-from tests.support.logs.packed_batches import timed
+from tests.support.logs.packed_batches import packed, timed
 from tests.support.processes.clients.wire_client import CLOSED, Plain, read_answer, request_frame, trimmed
 
 PRODUCE_VERSIONS = range(3, 14)
@@ -22,7 +22,7 @@ SILENT_AFTER_S = 3.0
 NOW_MS = int(time.time() * 1000)
 """The same for both nodes, and close to the time when they receive it."""
 DAY_MS = 86_400_000
-GZIP, UNKNOWN_CODEC, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 1, 5, 8, 16, 32
+GZIP, ZSTD, UNKNOWN_CODEC, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 1, 4, 5, 8, 16, 32
 
 
 def topic(on: Play, name: str, partitions: int = 1, **configs: str) -> None:
@@ -225,6 +225,10 @@ def configured(on: Play) -> None:
     topic(on, "timely", message_timestamp_before_max_ms=str(DAY_MS), message_timestamp_after_max_ms=str(DAY_MS))
     for step, at_ms in (("late", -2 * DAY_MS), ("in time", 0), ("early", 2 * DAY_MS)):
         produce(on, step, "timely", Batch(NOW_MS + at_ms).encode())
+    topic(on, "packed")
+    for version in (3, 6, 7):
+        batch = packed(ZSTD, Batch(NOW_MS, 2).encode())
+        produce(on, f"zstd, version {version}", "packed", batch, version=version)
     topic(on, "safe", min_insync_replicas="2")
     for acks in (1, -1):
         produce(on, f"safe, acks {acks}", "safe", Batch(NOW_MS).encode(), acks)

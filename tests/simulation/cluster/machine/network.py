@@ -80,10 +80,6 @@ class Network:
         """Refuse connections to an address, as if a device in between reported that nothing listens there."""
         (self._refusing.add if refuse else self._refusing.discard)(address)
 
-    @property
-    def any_cut(self) -> bool:
-        return bool(self._cut)
-
     def is_cut(self, source: str, target: str) -> bool:
         return (source, target) in self._cut or source in self.dead_hosts or target in self.dead_hosts
 

@@ -96,7 +96,7 @@ def test_a_silent_one_is_succeeded_and_never_serves_beside_the_next() -> None:
 
 
 def test_a_controller_that_slept_through_its_lease_is_not_active_when_it_wakes() -> None:
-    """As after SIGSTOP: its timers have not run yet when the first request arrives."""
+    """After SIGSTOP, the controller's timers have not run yet when the first request arrives."""
 
     async def main() -> None:
         one, two = await started(group, 1, 2)

@@ -109,7 +109,7 @@ class SlowLog(FussyLog):
 
 @pytest.mark.parametrize("put_off", [True, False])
 async def test_a_timer_postponed_while_it_waited_for_a_commit_does_not_run(put_off: bool) -> None:
-    """As when a member's heartbeat waits in the queue before the end of its session."""
+    """An example is a member's heartbeat that waits in the queue before the end of its session."""
     log, timers = SlowLog(), TimerService[TallyDecision]()
 
     async def load() -> Tally:
@@ -158,7 +158,7 @@ class RefusingLog(FussyLog):
 async def test_a_timer_that_the_log_refuses_is_tried_again_until_it_is_taken(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As the end of a gone member's session: otherwise the member would keep its partitions for ever."""
+    """An example is the end of a gone member's session: otherwise the member would keep its partitions for ever."""
     monkeypatch.setattr("broker_runtime.coordination.runtime._TIMER_RETRY_S", 0.0)
     log, timers = RefusingLog(), TimerService[TallyDecision]()
 
@@ -187,7 +187,10 @@ async def test_a_timer_that_the_log_refuses_is_tried_again_until_it_is_taken(
 async def test_a_timer_whose_next_step_counts_on_what_the_log_refused_is_tried_again_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As the chunks of an assignment, or of offsets that are deleted with their topic: no slice may be left out."""
+    """Examples are the chunks of an assignment, or of offsets that are deleted with their topic.
+
+    No chunk may be left out.
+    """
     monkeypatch.setattr("broker_runtime.coordination.runtime._TIMER_RETRY_S", 0.0)
     log, timers = RefusingLog(), TimerService[TallyDecision]()
     log.refusals = 1
@@ -281,7 +284,7 @@ async def test_a_timer_is_tried_again_where_the_log_may_take_its_records_later(c
 
 
 async def test_a_due_timer_runs_although_earlier_requests_set_it_again() -> None:
-    """As the next assignment of a group whose members never leave the queue empty."""
+    """An example is the next assignment of a group whose members never leave the queue empty."""
     log, timers = SlowLog(), TimerService[TallyDecision]()
 
     def assign(tally: Tally) -> tuple[Sequence[Added], None]:

@@ -86,6 +86,7 @@ def test_one_bad_document_does_not_hide_the_good_ones(tmp_path: Path) -> None:
     [
         ("kind: [", "cannot be read"),
         ("just words", "must be a mapping with apiVersion and kind"),
+        (" \n", "is empty; write its manifests into it again, or remove the file to delete its objects"),
         (TOPIC + "spec: {}\n", "the key spec occurs twice; remove one of them (line 5, column 1)"),
         (TOPIC + "---\n" + TOPIC, "give each object its own name"),
         (TOPIC.replace("partitions", "partition"), "is not a field of this kind; remove it or check its spelling"),

@@ -102,6 +102,88 @@ def test_a_user_with_our_finalizer_stays_with_what_was_set_for_it() -> None:
     assert files.objects.snapshot(SHOP, [KAFKA_USER]).leaving_users == ()
 
 
+BILLING = {
+    "apiVersion": "sluicegate.dev/v1alpha1",
+    "kind": "KafkaUser",
+    "metadata": {"name": "billing", "namespace": "default"},
+    "spec": {"clusterRef": {"name": "shop"}, "userName": "bill", "quotas": {"consumerByteRate": 1}},
+}
+
+
+def with_a_user() -> Files:
+    """Return the files of an `up` that has set a quota for a user."""
+    files = Files()
+    files.say(cluster(), BILLING)
+    (user,) = files.objects.snapshot(SHOP, [KAFKA_USER]).users
+    files.objects.set_finalizers(reference(user), [USER_FINALIZER])
+    files.objects.remember(user, {"quotasSet": ["consumer_byte_rate"]})
+    return files
+
+
+def check_leaves(files: Files, uid: str) -> None:
+    """Check that the user leaves with what was set for it, and is forgotten then."""
+    (leaving,) = files.objects.snapshot(SHOP, [KAFKA_USER]).leaving_users
+    assert leaving.user is not None
+    assert (leaving.uid, leaving.user.user_name) == (uid, "bill")
+    assert leaving.user.status.quotas_set == ("consumer_byte_rate",)
+    files.objects.set_finalizers(leaving.body, [])
+    assert files.objects.snapshot(SHOP, [KAFKA_USER]).leaving_users == ()
+    assert files.remembered == {}
+    assert files.say(cluster()) == ([], [])
+
+
+def test_a_user_whose_file_was_removed_while_up_was_stopped_leaves_at_the_next_start() -> None:
+    files = with_a_user()
+    (user,) = files.objects.snapshot(SHOP, [KAFKA_USER]).users
+    files.again()
+    assert files.say(cluster(name="other")) == (["other"], []), "the user's cluster is not among the files"
+    files.again()
+    assert files.say(cluster()) == (["shop"], ["billing"])
+    check_leaves(files, user.metadata.uid)
+
+
+def test_a_user_who_was_leaving_when_up_was_killed_leaves_at_the_next_start() -> None:
+    files = with_a_user()
+    (user,) = files.objects.snapshot(SHOP, [KAFKA_USER]).users
+    files.say(cluster())
+    files.again()
+    assert files.say(cluster()) == (["shop"], ["billing"])
+    check_leaves(files, user.metadata.uid)
+
+
+def test_a_user_who_is_there_again_after_a_restart_is_the_same() -> None:
+    files = with_a_user()
+    (user,) = files.objects.snapshot(SHOP, [KAFKA_USER]).users
+    files.again()
+    assert files.say(cluster(), BILLING) == (["shop", "billing"], [])
+    (again,) = files.objects.snapshot(SHOP, [KAFKA_USER]).users
+    assert (again.metadata.uid, again.status.quotas_set) == (user.metadata.uid, ("consumer_byte_rate",))
+
+
+def test_an_object_has_the_same_uid_in_the_next_run_whatever_other_files_there_are() -> None:
+    files = Files()
+    files.say(cluster(), topic("orders"))
+    uid = files.orders.metadata.uid
+    files.again()
+    files.say(topic("aaa"), cluster(), topic("orders"))
+    assert [found.metadata.uid for found in files.objects.resources if found.name == "orders"] == [uid]
+    files.say(topic("aaa"), cluster())
+    files.say(topic("aaa"), cluster(), topic("orders"))
+    assert uid not in [found.metadata.uid for found in files.objects.resources]
+
+
+def test_a_user_that_is_written_again_while_it_leaves_is_another_object() -> None:
+    files = with_a_user()
+    files.say(cluster())
+    assert files.say(cluster(), BILLING) == (["billing"], [])
+    snapshot = files.objects.snapshot(SHOP, [KAFKA_USER])
+    (leaving,), (user,) = snapshot.leaving_users, snapshot.users
+    assert (user.metadata.uid != leaving.uid, user.status.quotas_set) == (True, ())
+    files.objects.remember(user, {"quotasSet": ["producer_byte_rate"]})
+    files.objects.set_finalizers(leaving.body, [])
+    assert files.remembered["KafkaUser/default/billing"]["quotasSet"] == ["producer_byte_rate"]
+
+
 def test_remembered_fields_are_removed_with_their_object() -> None:
     files = Files()
     files.say(cluster(), topic("orders"))

@@ -429,6 +429,9 @@ def test_of_a_fixed_and_an_adaptive_rate_the_one_with_the_lower_maximum_is_enfor
         found = plan(adapts, a_quota("fixed", {"listener": "EXTERNAL"}, maxConnectionCreationRate=fixed))
         assert found.desired.configs[EXTERNAL_RATE] == str(min(fixed, 2000))
         assert (ADAPTIVE_P99 in found.desired.configs) is adapting
+        loser = found.verdicts["fixed" if adapting else "adapts"]
+        field = "adaptive.maxRate 2000" if adapting else "maxConnectionCreationRate 100"
+        assert f"{field} of ConnectionQuota {winner}" in loser.message
         outcomes = {name: verdict.outcome for name, verdict in found.verdicts.items()}
         assert outcomes == dict.fromkeys(("adapts", "fixed"), QuotaOutcome.CONFLICTED) | {winner: QuotaOutcome.ACCEPTED}
 

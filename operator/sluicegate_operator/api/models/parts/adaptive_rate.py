@@ -1,4 +1,4 @@
-"""The adaptive rate of a ConnectionQuota: its bounds and its objective, and what brokers report of it."""
+"""The adaptive rate of a ConnectionQuota: its bounds, its objective, and the rates that brokers report."""
 
 import re
 from datetime import datetime
@@ -19,14 +19,15 @@ class RateObjective(Model):
     rules: ClassVar = (
         Rule(
             cel=f"self.requestP99.matches('{_OBJECTIVE_PATTERN}')",
-            message=f"objective.requestP99 must be at least {OBJECTIVE_MIN_MS}ms, for example 20ms: a broker serves one"
-            f" request for up to {OBJECTIVE_MIN_MS} ms, so others wait as long without any storm",
+            message=f"objective.requestP99 must be whole milliseconds from {OBJECTIVE_MIN_MS}ms to 99999ms, for example"
+            f" 20ms; a broker serves one request for up to {OBJECTIVE_MIN_MS} ms, so others wait that long without any"
+            " storm",
             allows=lambda objective: re.fullmatch(_OBJECTIVE_PATTERN, objective.request_p99) is not None,
             field="requestP99",
         ),
     )
 
-    request_p99: str = Field(min_length=3, max_length=8)
+    request_p99: str = Field(min_length=1, max_length=20)
     """The largest p99 of the time that a request of an established client waits before the broker serves it: 20ms."""
 
     @property
@@ -49,7 +50,7 @@ class AdaptiveRate(Model):
     max_rate: int = Field(ge=1, le=INT_MAX)
     """New connections per second that each broker allows while the objective is kept."""
     objective: RateObjective
-    """What the rate protects."""
+    """The latency that the rate protects."""
 
 
 class BrokerRate(Model):
@@ -58,17 +59,21 @@ class BrokerRate(Model):
     broker_id: int
     """ID of the broker."""
     rate: int
-    """New connections per second that the broker allowed when it was asked."""
+    """New connections per second that the broker allowed when its rate was last written; 2147483647 for no limit."""
     reason: str = Field(default="", max_length=32)
-    """Why: objective missed, objective kept, steady, quiet, other load, at minimum, or start."""
+    """Why the broker had this rate then: objective missed, objective kept, steady, quiet, other load, at minimum, or
+    start."""
     since: datetime | None = None
     """Time from which the broker has allowed about this rate."""
 
 
 class AdaptedRates(Model):
-    """The adaptive rates of the brokers. A rate is written again when it has changed by half, or reaches a bound."""
+    """The adaptive rates of the brokers.
+
+    A rate is written again when it has changed by a factor of 1.5, or reaches a bound.
+    """
 
     summary: str = Field(default="", max_length=64)
-    """The lowest and the highest rate: 120 to 400/s."""
+    """The lowest and the highest rate of these brokers: 120 to 400/s."""
     brokers: list[BrokerRate] = Field(default=[], max_length=ADAPTED_BROKERS_MAX)
     """The rates by broker; of a large cluster, those of the first 100 by ID."""

@@ -96,7 +96,7 @@ async def test_a_broker_that_has_yet_to_load_its_groups_lists_none() -> None:
 
 
 async def test_groups_of_an_unopenable_replica_do_not_prevent_listing_others() -> None:
-    """As with a partition that has no leader: otherwise clients would retry for ever."""
+    """The answer is that for a partition without a leader: otherwise clients would retry for ever."""
     async with CoordinatingBroker() as node:
         await node.lead()
         await with_offsets(node, "a")

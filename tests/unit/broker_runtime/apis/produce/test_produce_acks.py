@@ -13,6 +13,7 @@ from broker_runtime.wire.reply import PendingReply, Reply
 from kafka_bytes.batches import NO_PRODUCER, ProducerStamp, encode_batch
 from tests.support.fakes.disks.manual_disk import ManualDisk
 from tests.support.logs.logs import LogHouse, values_of
+from tests.support.logs.packed_batches import packed
 from tests.support.logs.replicas import LeadingNode, brokers, leading
 from tests.support.requests.calls import handled
 from tests.support.requests.request_frames import encode_request
@@ -44,8 +45,9 @@ class Producer:
         *,
         value: bytes = b"v",
         stamp: ProducerStamp = NO_PRODUCER,
+        records: bytes | None = None,
     ) -> memoryview:
-        records = encode_batch([(b"k", value)], self.house.clock.wall_ms(), stamp)
+        records = records or encode_batch([(b"k", value)], self.house.clock.wall_ms(), stamp)
         content = {
             "transactional_id": None,
             "acks": acks,
@@ -55,6 +57,25 @@ class Producer:
             ],
         }
         return memoryview(encode_request(PRODUCE, version, 1, content))[4:]
+
+
+@pytest.mark.parametrize(
+    ("version", "codec", "code"),
+    [
+        (3, 4, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (6, 4, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (6, 1, ErrorCode.NONE),
+        (7, 4, ErrorCode.NONE),
+    ],
+)
+def test_batches_that_zstd_has_compressed_are_refused_before_version_7(
+    version: int, codec: int, code: ErrorCode
+) -> None:
+    producer = Producer(1)
+    plain = encode_batch([(b"k", b"v")], producer.house.clock.wall_ms(), NO_PRODUCER)
+    node: Any = producer.node
+    sent = handled(produce.API, producer.frame(ALL, 1, version, records=packed(codec, plain)), node)
+    assert [part.error_code for part in parts_of(sent, version)] == [code]
 
 
 class Answer:
@@ -73,10 +94,11 @@ class Answer:
         return parts_of(reply)
 
 
-def parts_of(reply: Reply | PendingReply) -> Any:
+def parts_of(reply: Reply | PendingReply, version: int = VERSION) -> Any:
     assert not isinstance(reply, PendingReply), "the answer was expected at once"
     whole = b"".join(bytes(chunk) for chunk in reply if isinstance(chunk, bytes))
-    return decode_response(PRODUCE, VERSION, memoryview(whole)[9:]).responses[0].partition_responses
+    head = 9 if version >= VERSION else 8
+    return decode_response(PRODUCE, version, memoryview(whole)[head:]).responses[0].partition_responses
 
 
 def test_acks_all_answers_when_all_in_sync_replicas_have_the_records() -> None:

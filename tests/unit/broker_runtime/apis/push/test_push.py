@@ -52,7 +52,7 @@ GROUP, TOPIC = AclResource.GROUP, AclResource.TOPIC
 
 HERE = (Broker(ME, "127.0.0.1", 9092),)
 ANSWERED = (b"a frame of another protocol",)
-_TURNS_MAX = 10_000
+_ITERATIONS_MAX = 10_000
 
 
 class Client:
@@ -77,7 +77,7 @@ class Client:
         return self.send(layouts.REGISTER_CONSUMER_REQUEST, asked._replace(**changes))
 
     async def received(self, layout: Layout[Any]) -> Any:
-        for _ in range(_TURNS_MAX):
+        for _ in range(_ITERATIONS_MAX):
             if self.connection.pushed:
                 return layout.read(memoryview(self.connection.pushed.pop(0))[4:])
             await asyncio.sleep(0)
@@ -88,7 +88,7 @@ class Client:
         return ErrorCode((await self.received(layouts.REGISTER_CONSUMER_RESPONSE)).error_code)
 
     async def hung_up(self) -> str:
-        for _ in range(_TURNS_MAX):
+        for _ in range(_ITERATIONS_MAX):
             if self.connection.refusals:
                 return self.connection.refusals[0][0]
             await asyncio.sleep(0)

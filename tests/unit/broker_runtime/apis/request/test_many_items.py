@@ -27,8 +27,8 @@ from tests.support.groups.coordinating_broker import CoordinatingBroker
 from tests.support.oracles.counted_iterations import counted_iterations
 from tests.support.requests.calls import a_call
 
-TURNS = 4
-MANY = TURNS * ITEMS_PER_SLICE
+SLICES = 4
+MANY = SLICES * ITEMS_PER_SLICE
 NAMES = [f"group-{number}" for number in range(MANY)]
 NOBODY = {"member_id": "", "generation_id_or_member_epoch": -1}
 OFFSET = {"committed_offset": 5, "committed_leader_epoch": -1, "committed_metadata": ""}
@@ -88,7 +88,7 @@ async def test_others_have_their_iterations_while_very_many_are_read_and_answere
         await node.lead()
         with counted_iterations() as iterations:
             await node.ask(api, version, content)
-        assert iterations.count >= TURNS
+        assert iterations.count >= SLICES
 
 
 async def test_other_requests_run_while_all_offsets_of_a_group_are_described() -> None:
@@ -100,7 +100,7 @@ async def test_other_requests_run_while_all_offsets_of_a_group_are_described() -
         with counted_iterations() as iterations:
             (group,) = (await node.ask(offset_fetch.API, 9, fetched(group_id="g", topics=None))).groups
         assert [part.partition_index for part in group.topics[0].partitions] == list(range(MANY))
-        assert iterations.count >= 2 * TURNS, "it is sorted by topics, and packed"
+        assert iterations.count >= 2 * SLICES, "it is sorted by topics, and packed"
 
 
 async def test_each_of_very_many_partitions_has_its_own_result() -> None:
@@ -166,7 +166,7 @@ async def test_a_long_answer_stays_in_pieces_that_are_the_answer() -> None:
     other = Packed(Pace(call), b"tail")
     await packed.add_all(other)
     first, *rest = packed.reply(call)
-    assert len(rest) >= TURNS
+    assert len(rest) >= SLICES
     body = b"".join(map(bytes, rest))  # type: ignore[arg-type]
     assert body == b"head" + b"".join(b"%d," % number for number in range(MANY)) + b"tail"
     assert int.from_bytes(bytes(first)[:4], "big") == len(bytes(first)) - 4 + len(body)  # type: ignore[arg-type]
@@ -179,7 +179,7 @@ async def test_names_are_read_over_many_iterations_and_each_of_them_is_told_once
             RequestReader(memoryview(frame), 0, flexible=True), Pace(a_call(describe_groups.API, 4))
         )
     assert list(names) == NAMES
-    assert iterations.count >= 2 * TURNS
+    assert iterations.count >= 2 * SLICES
 
 
 def test_slices_and_emptied_release_consumed_items() -> None:

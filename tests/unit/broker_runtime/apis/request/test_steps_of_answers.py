@@ -31,7 +31,7 @@ class CountedPace:
     async def item(self, weight: int = 1) -> None:
         self.items.append(weight)
 
-    async def time_slice(self) -> None:
+    async def next_slice(self) -> None:
         self.items.append(0)
 
 

@@ -88,3 +88,13 @@ def test_a_host_that_is_left_out_is_the_one_that_this_start_has_for_brokers() ->
         assert opened == [f"INTERNAL://{host}:9091", f"OUTSIDE://{host}:9095"]
         told = [str(endpoint) for endpoint in effective.listeners.advertised]
         assert told == [f"INTERNAL://own-{host}:9091", "OUTSIDE://node-7:30095"]
+
+
+def test_a_rate_that_cannot_adapt_here_stays_a_limit() -> None:
+    p99, least = "connection.quota.adaptive.p99.ms", "connection.quota.adaptive.min.rate"
+    settings = broker_settings({"node.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0", least: "200"})
+    effective = effective_config(settings, {p99: "20", RATE: "100"}, {})
+    assert effective.config.max_connection_creation_rate == 100
+    assert effective.config.connection_quota_adaptive_p99_ms == 0
+    (problem,) = effective.ignored
+    assert problem.endswith(f"not used: {p99}")

@@ -427,7 +427,7 @@ def test_a_classic_group_whose_upgrade_the_log_refuses_continues_unchanged(coord
 
 
 def test_the_offsets_of_a_group_that_ends_with_its_protocol_are_a_group_and_can_be_deleted() -> None:
-    """As when the coordinator fails after a classic member has begun to take over an empty group of KIP-848."""
+    """The coordinator has failed after a classic member began to take over an empty group of KIP-848."""
     coordinator = of()
     coordinator.join("a", "orders")
     committed = GroupRecord(OffsetCommitKey(GROUP, "orders", 0), OffsetCommitValue(5, -1, "", 0))

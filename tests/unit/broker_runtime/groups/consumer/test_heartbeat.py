@@ -296,7 +296,7 @@ def test_a_member_whose_leave_the_log_refuses_is_fenced_when_its_session_ends(co
 
 
 def test_topics_that_have_changed_are_seen_though_the_log_refuses_what_follows_of_it() -> None:
-    """As with too few replicas for a moment: no other event would show the group its new partitions."""
+    """The log refuses while replicas are too few: no other event would show the group its new partitions."""
     coordinator = Coordinator(BrokerConfig(group_consumer_assignment_interval_ms=0))
     topic = coordinator.topic("orders", 1)
     coordinator.join("a", "orders")

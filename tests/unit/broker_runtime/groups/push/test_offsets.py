@@ -60,7 +60,7 @@ def test_offsets_from_pings_and_of_lost_consumers_do_not_apply_to_a_recreated_to
 def test_offsets_left_of_a_deleted_topic_do_not_apply_to_a_new_topic_with_its_name(
     coordinator: Coordinator,
 ) -> None:
-    """As when no coordinator was there at that time, or it has not processed the deletion yet."""
+    """The coordinator was not there at that time, or has not processed the deletion yet."""
     (consumer,) = coordinator.consumers("a")
     tell(coordinator, consumer, 500)
     assert coordinator.committed() == {T0: 500}

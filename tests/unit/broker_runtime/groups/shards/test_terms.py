@@ -430,7 +430,7 @@ async def test_offsets_of_a_topic_that_is_gone_go_though_the_log_refuses_that_at
 
 
 async def test_a_record_that_has_no_room_leaves_nothing_of_its_decision_in_the_log() -> None:
-    """As when a large group would become one of the classic protocol, whose members are one record."""
+    """A large group would become one of the classic protocol, whose members are one record."""
     async with CoordinatingBroker(partitions=1) as node:
         await node.lead()
         limit = node.leader().log.config.max_message_bytes

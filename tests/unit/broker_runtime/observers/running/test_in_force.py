@@ -214,7 +214,7 @@ async def test_one_that_is_configured_too_late_is_closed() -> None:
 async def test_a_hanging_observer_is_not_started_again_and_others_load(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As with a database behind a firewall.
+    """An example is a database behind a firewall.
 
     Previously each retry left a thread, and sixteen kept all observers from loading.
     """

@@ -61,7 +61,7 @@ def test_a_cut_withdraws_a_swap_that_has_begun(seed: int) -> None:
 
 @pytest.mark.parametrize("work", range(6))
 def test_a_cut_below_the_high_watermark_stops_a_cleaning_and_is_no_damage(work: int) -> None:
-    """As after an unclean election: the records that the cleaning reads disappear meanwhile."""
+    """After an unclean election, the records that the cleaning reads disappear meanwhile."""
     house = _dirty()
 
     def cut(number: int) -> None:

@@ -1,6 +1,7 @@
 """Our writer of messages against kio's: the same bytes, at once and in steps."""
 
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -8,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_runtime.errors import MESSAGE_MAX
-from broker_runtime.slicing.steps import at_once
+from broker_runtime.slicing.steps import Steps, at_once
 from broker_runtime.wire.encoding.decode import read_entity, read_in_steps, released
-from broker_runtime.wire.encoding.encode import Pieces, encode_entity, encode_in_steps
+from broker_runtime.wire.encoding.encode import Fields, MadeItems, Pieces, encode_entity, encode_in_steps
 from broker_runtime.wire.limits import DEFAULT_LIMITS, ItemBudget
 from broker_runtime.wire.messages import decode_response, encode_response_body, message_type
-from broker_runtime.wire.versions import CREATE_TOPICS, FIND_COORDINATOR, LIST_GROUPS
+from broker_runtime.wire.versions import CREATE_TOPICS, DESCRIBE_CONFIGS, FIND_COORDINATOR, LIST_GROUPS
 from tests.support.requests.random_messages import KIND_IDS, KINDS, messages
 
 
@@ -58,6 +59,29 @@ def test_a_long_answer_is_packed_in_many_steps_and_a_few_pieces() -> None:
     steps = sum(1 for _ in encode_in_steps(kind, {"error_code": 0, "groups": groups}, pieces))
     assert steps > 1_000
     assert 2 <= len(pieces.all()) <= 20
+
+
+def test_items_that_are_made_while_they_are_packed_exist_one_at_a_time() -> None:
+    kind, pieces = message_type(DESCRIBE_CONFIGS, 4, "Response"), Pieces()
+    made: list[str] = []
+
+    def make(name: str) -> Steps[Fields]:
+        yield
+        made.append(name)
+        return described(name)
+
+    names = [f"t{number}" for number in range(100)]
+    left = [len(made) for _ in encode_in_steps(kind, {"results": MadeItems(names, make)}, pieces)]
+    assert max(after - before for before, after in pairwise(left)) == 1
+    packed = b"".join(pieces.all())
+    assert packed == encode_entity(kind, {"results": [described(name) for name in names]})
+    assert packed == encode_entity(kind, {"results": MadeItems(names, make)})
+
+
+def described(name: str) -> Fields:
+    entry = {"name": "k", "value": name, "read_only": False, "is_sensitive": False, "documentation": None}
+    head = {"error_code": 0, "error_message": None, "resource_type": 2, "resource_name": name}
+    return {**head, "configs": [{**entry, "synonyms": (), "config_type": 1, "config_source": 1}]}
 
 
 def test_a_long_request_is_taken_apart_in_steps() -> None:

@@ -36,10 +36,14 @@ class Cluster:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.told: dict[int, LogDamage | Exception] = {1: LogDamage(1, 2, (ORDERS,)), 2: LogDamage(2, 1, (FOLLOWED,))}
         self.replicas: tuple[int, ...] = (1, 2)
+        self.fenced: tuple[BrokerView, ...] = ()
         self.accepted: list[tuple[int, str, int, int, int]] = []
 
         async def serving(_: AdminApi) -> ClusterView:
             return ClusterView("c", 1, (BrokerView(1, "b", 1), BrokerView(2, "b", 2)))
+
+        async def registered(_: AdminApi) -> ClusterView:
+            return ClusterView("c", 1, (BrokerView(1, "b", 1), BrokerView(2, "b", 2), *self.fenced))
 
         async def topics(_: AdminApi, names: list[str]) -> dict[str, TopicView]:
             parts = tuple(PartitionView(index, 1, self.replicas, (1,)) for index in (0, 1))
@@ -56,6 +60,7 @@ class Cluster:
 
         for name, answer in (
             ("describe_cluster", serving),
+            ("describe_cluster_with_fenced", registered),
             ("describe_topics", topics),
             ("describe_log_damage", describe),
             ("accept_log_loss", accept),
@@ -70,6 +75,19 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(damage, [*arguments, *NOWHERE], env={"COLUMNS": "200"})
+
+
+def test_a_fenced_broker_is_named_because_its_logs_are_not_known(cluster: Cluster) -> None:
+    cluster.told, cluster.fenced = (
+        {1: LogDamage(1, 0, ()), 2: LogDamage(2, 0, ())},
+        (BrokerView(3, "b", 3, fenced=True),),
+    )
+    done = run("list")
+    assert done.exit_code == 1
+    assert done.stderr.splitlines() == [
+        "2 brokers can read all of their logs",
+        "broker 3 is fenced: whether it can read its logs is not known until it is started",
+    ]
 
 
 def test_each_range_has_a_line_and_each_leader_a_way_to_give_it_up(cluster: Cluster) -> None:

@@ -43,7 +43,7 @@ def broker_of(cluster_id: str) -> ScriptedPeer:
 
 
 async def test_no_request_is_sent_to_an_address_of_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when both are advertised by a name that resolves to another host for the operator."""
+    """Both are advertised by a name that resolves to another host for the operator."""
     peers = {"b0": broker_of("c"), "b1": broker_of("d")}
 
     async def connect(address: tuple[str, int], factory: Callable[[], asyncio.Protocol]) -> object:

@@ -2,7 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from sluicegate_operator.api.models.parts.adaptive_rate import ADAPTED_BROKERS_MAX, AdaptedRates
+from sluicegate_operator.api.schema.metadata import INT_MAX
 from sluicegate_operator.quotas.observing.adapted import ReportedRate, adapted, moved_words
 from sluicegate_operator.quotas.observing.holding import reading
 
@@ -38,7 +41,7 @@ def test_the_rates_of_brokers_are_read_from_their_answers() -> None:
         },
         at_s=1.0,
     )
-    assert found.adaptive == {("listeners", "EXTERNAL"): ReportedRate(137, 50, None, "quiet", 1.5)}
+    assert found.adaptive == {("listeners", "EXTERNAL"): ReportedRate(137, 50, INT_MAX, "quiet", 1.5)}
 
 
 def test_a_status_names_each_broker_since_when_and_why() -> None:
@@ -64,11 +67,33 @@ def test_a_change_by_half_is_written() -> None:
     assert [one.rate for one in found.brokers] == [181, 260]
 
 
-def test_a_bound_is_written_at_once() -> None:
-    for old, new in ((MIN + 1, MIN), (MIN, MIN + 1), (MAX - 1, MAX), (MAX, MAX - 1)):
+def test_a_bound_is_written_at_once_when_it_is_reached() -> None:
+    for old, new in ((MIN + 1, MIN), (MAX - 1, MAX)):
         found = adapted({0: rate(new)}, (), status(old), NOW)
         assert found is not None
         assert found.summary == f"{new}/s"
+
+
+@pytest.mark.parametrize(("bound", "next_to_it"), [(MIN, MIN + 3), (MAX, MAX - 100)])
+def test_a_rate_that_oscillates_at_a_bound_is_written_once(bound: int, next_to_it: int) -> None:
+    old = status(bound)
+    for now in (next_to_it, bound) * 5:
+        assert adapted({0: rate(now)}, (), old, NOW) == old
+
+
+def test_bounds_that_are_near_each_other_are_not_written_in_turn() -> None:
+    narrow = [ReportedRate(one, 50, 60, "objective kept", 0.5) for one in (50, 60)]
+    old = adapted({0: narrow[0]}, (), None, NOW)
+    assert adapted({0: narrow[1]}, (), old, NOW) == old
+
+
+def test_a_rate_without_a_limit_is_read() -> None:
+    adaptive = {"min_rate": 50, "max_rate": None, "reason": "start", "unchanged_s": 1.5}
+    unlimited = ReportedRate.of({"adaptive": adaptive, "connection_creation_rate": None})
+    found = adapted({0: unlimited, 1: rate(120)}, (), None, NOW)
+    assert found is not None
+    assert (found.summary, found.brokers[0].rate) == ("120/s to unlimited", INT_MAX)
+    assert moved_words(found, adapted({0: rate(120)}, (), found, NOW)) == "broker 0 unlimited -> 120/s (objective kept)"
 
 
 def test_a_silent_broker_keeps_its_rate_and_one_that_has_gone_loses_it() -> None:

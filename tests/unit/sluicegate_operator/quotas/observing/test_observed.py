@@ -301,3 +301,20 @@ async def test_adaptive_rates_come_into_the_status_and_leave_it_with_the_limit(b
         await shop.look()
         assert (shop.write(), summary()) == (written, shown)
         await asyncio.sleep(PACE_S)
+
+
+async def test_a_quota_that_another_one_overrides_does_not_keep_adaptive_rates(brokers: Brokers) -> None:
+    brokers.rates = {0: 2000}
+    adaptive = {"minRate": 50, "maxRate": 2000, "objective": {"requestP99": "20ms"}}
+    spec = {key: value for key, value in ON_LISTENER["spec"].items() if key != "maxConnectionCreationRate"}
+    meta = ON_LISTENER["metadata"]
+    stricter = ON_LISTENER | {"spec": spec | {"adaptive": adaptive}}
+    laxer = {
+        **ON_LISTENER,
+        "metadata": {**meta, "name": "laxer", "uid": "laxer"},
+        "spec": spec | {"adaptive": adaptive | {"maxRate": 3000}},
+    }
+    shop = Shop(brokers, stricter, laxer)
+    await shop.look()
+    assert shop.write() == [meta["name"]]
+    assert shop.governed.quotas["laxer"].adaptive is None
