@@ -132,8 +132,8 @@ In the table failures, is_expected is true for these errors.
 """
 
 _KINDS: Final = {
-    Kind.FACT: "fact: made from the events of one day",
-    Kind.DAILY: "daily result: made from the facts of one day",
+    Kind.FACT: "fact: made from the events of some hours, or from other facts of a day",
+    Kind.DAILY: "daily result: made from the facts of some hours, or of a day",
     Kind.WHOLE: "whole result: each build makes it again from the facts of all days that are kept",
 }
 

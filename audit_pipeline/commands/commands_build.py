@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 _ERROR_CHARACTERS: Final = 1000
 _INTERRUPTED: Final = "the build was interrupted and has published nothing: the previous results stay in force"
-_SHORT_ROWS: Final = 1_000_000
-"""A build of fewer rows of events is short for Java."""
 _SEGMENT_MS_MAX: Final = 86_400_000
 _SUMMARY_BYTES_MAX: Final = 4096
 """The maximum size of a container's termination message in Kubernetes."""
@@ -107,7 +105,7 @@ def build_results(given: argparse.Namespace, _: Event, now_us: Callable[[], int]
 def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None]:
     """Return what is published, and a message if the source is empty now but was not before."""
     # Only the commands that need Spark load it.
-    from audit_pipeline.jobs.build import BuildRequest, build, build_without_spark  # noqa: PLC0415
+    from audit_pipeline.jobs.build import FEW_ROWS, BuildRequest, build, build_without_spark  # noqa: PLC0415
     from audit_pipeline.jobs.progress import Progress  # noqa: PLC0415
     from audit_pipeline.jobs.session import spark_session  # noqa: PLC0415
     from audit_pipeline.sources.connector import connector_config  # noqa: PLC0415
@@ -145,7 +143,7 @@ def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None
         again = build_without_spark(request, landed, former)
         if again is not None:
             return again, None
-    is_short = landed is not None and landed.rows_of(landed.touched) < _SHORT_ROWS
+    is_short = landed is not None and landed.rows_of(landed.touched) < FEW_ROWS
 
     def source(remembered: bytes | None) -> "EventSource":
         # Another build may have published meanwhile.

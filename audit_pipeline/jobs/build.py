@@ -1,7 +1,7 @@
 """`build`: from events to published results. Shell: it has the session, the clock, and the order of the steps.
 
-    scan the source -> days with new events -> facts of these days -> daily results of these days -> whole results
-    -> publish
+    scan the source -> hours with new events -> facts and results of these hours -> results of their days
+    -> whole results -> publish
 
 The results depend on events and settings only, so that a killed build can be repeated, and builds may run in any order.
 No file counts before the manifest names it.
@@ -9,7 +9,7 @@ No file counts before the manifest names it.
 
 import logging
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -17,16 +17,19 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from audit_pipeline.contract import SEGMENT_MS
 from audit_pipeline.errors import BadUseError, first_line
-from audit_pipeline.jobs.computing import Frames, daily_results, facts, facts_of_facts, whole_results
-from audit_pipeline.jobs.days import AskedDays, days_to_build, days_to_compute, note_of, results_mark
+from audit_pipeline.hours import by_day, day_of_hour, hours_named, hours_of_day, named, shown
+from audit_pipeline.jobs.computing import daily_results, facts, hourly_results, storm_facts, whole_results
+from audit_pipeline.jobs.days import AskedDays, beside, days_to_compute, hours_to_build, note_of, results_mark
 from audit_pipeline.jobs.progress import Progress
-from audit_pipeline.jobs.store import prepare, write_table
+from audit_pipeline.jobs.result_files import ResultFiles
+from audit_pipeline.jobs.session import for_few_rows
+from audit_pipeline.jobs.store import prepare
 from audit_pipeline.jobs.unchanged import MADE_FROM, made_from, published_again, without_dropped
 from audit_pipeline.reading.published import (
     OBJECTIVES,
@@ -38,16 +41,16 @@ from audit_pipeline.reading.published import (
     remove_unpublished,
     successor,
 )
-from audit_pipeline.results.clean import of_days
+from audit_pipeline.results.clean import of_hours
 from audit_pipeline.results.frames import result_schema
 from audit_pipeline.results.requested.measured import with_clients
 from audit_pipeline.results.settings import Settings
+from audit_pipeline.results.storms.storm_bins import AFTER, BEFORE, storm_bins
 from audit_pipeline.results.storms.storm_episodes import with_episode
 from audit_pipeline.results.tables import Kind, result_tables
 from audit_pipeline.sources.catalogue import LOST
 from audit_pipeline.sources.landed import LandedSegments
 from audit_pipeline.sources.local_frame import local_frame
-from audit_pipeline.sources.parquet_files import WantedFile, frame_of
 from audit_pipeline.sources.source import EventSource
 from audit_pipeline.sources.unknown_clients import has_unknown_clients
 from audit_pipeline.spool.targets import Target, open_target
@@ -55,7 +58,9 @@ from audit_pipeline.spool.targets import Target, open_target
 log = logging.getLogger(__name__)
 
 _ROWS_AT_ONCE: Final = 20_000_000
-"""Days are built together up to this number of event rows; a single day may have more."""
+"""Days are built together up to this number of event rows; the hours of a single day may have more."""
+FEW_ROWS: Final = 1_000_000
+"""A build of fewer rows of events is short for Java, and facts of fewer rows are few for Spark."""
 _DISK_IS_FULL: Final = "No space left on device"
 _HOLES: Final = (
     StructType()
@@ -148,89 +153,101 @@ class _Build:
         self._request = request
         self._target = target
         self._progress = progress
-        now = datetime.fromtimestamp(request.now_us / 1_000_000, UTC)
-        self._version = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
-        self._files: dict[str, dict[str, tuple[str, ...]]] = {}
-        self._rows: dict[str, int] = {}
+        self._began = f"{datetime.fromtimestamp(request.now_us / 1_000_000, UTC):%Y%m%dT%H%M%S}"
+        self._files = ResultFiles(spark, request.results, self._began, {})
         self._made_from = ""
-        self._sure: set[date] = set()
-        """Days that include everything that the last scan has found."""
-        self._left_alone: set[date] = set()
-        """Days whose files were deleted during this build: their results stay as they were."""
+        self._sure: set[int] = set()
+        """Hours that include everything that the last scan has found."""
+        self._built: set[int] = set()
+        """Hours whose facts were made."""
 
     def run(self, make_source: MakeSource) -> Manifest:
         former = read_manifest(self._target)
         remove_unpublished(self._target, former, self._request.now_us)
-        self._files = {table: dict(by_day) for table, by_day in former.files.items()} if former else {}
+        self._files = ResultFiles(self._spark, self._request.results, self._began, former.files if former else {})
         source = make_source(former.state(self._target) if former else None)
-        pending = {date.fromisoformat(day) for day in former.pending} if former else set()
+        pending = hours_named(former.pending) if former else set()
         noted = {day: dict(told) for day, told in former.days.items()} if former else {}
         settings, asked = self._request.settings, self._request.asked
-        days = days_to_build(source.touched | pending, source.lost, noted, asked, settings)
-        self._build_days(source, days)
-        for day in [day for day in days if day not in self._left_alone]:
-            new_rows, told = source.rows_of([day], only_new=True), noted.get(day.isoformat())
+        hours = hours_to_build(source.touched | pending, source.lost, noted, asked, settings)
+        others = {hour for hour in beside(hours) - source.lost if source.rows_of([hour])}
+        self._build_hours(source, hours, {hour for hour in others if asked.has(day_of_hour(hour))})
+        for day, built in by_day(self._built).items():
+            new_rows, told = source.rows_of(built, only_new=True), noted.get(day.isoformat())
             noted[day.isoformat()] = note_of(told, day, self._request.now_us, new_rows, settings)
         dropped = self._drop_old(noted, asked)
-        self._build_daily(days_to_compute(noted, settings), noted)
-        self._build_whole(source, asked)
-        # Including days beyond the retention: it may become longer.
+        known = [hour for day in noted for hour in hours_of_day(date.fromisoformat(day))]
+        with for_few_rows(self._spark, is_wanted=source.rows_of(known) < FEW_ROWS):
+            self._build_daily(days_to_compute(noted, settings), noted)
+            self._build_whole(source, asked)
+        # Including hours beyond the retention: it may become longer.
         left = (source.touched | pending | dropped) - self._sure
-        return self._publish(former, source, noted, [day.isoformat() for day in sorted(left)])
+        left |= {hour for hour in others if not asked.has(day_of_hour(hour))}
+        return self._publish(former, source, noted, named(left))
 
-    def _build_days(self, source: EventSource, days: Sequence[date]) -> None:
-        """Build the facts of these days."""
-        self._progress.begin(source.rows_of(days))
-        for together in _portions(days, source):
+    def _build_hours(self, source: EventSource, hours: Sequence[int], others: Collection[int]) -> None:
+        """Build the facts of these hours; of the `others` beside them only those of storms."""
+        self._progress.begin(source.rows_of(hours))
+        for together in _portions(hours, source):
             rows = source.rows_of(together)
-            self._progress.step(f"events of {_shown(together)}", rows)
-            self._build_facts(source, together)
+            self._progress.step(f"events of {shown(together)}", rows)
+            self._build_facts(source, together, sorted(beside(together).intersection(others)))
             self._progress.done(rows)
 
-    def _build_facts(self, source: EventSource, days: Sequence[date]) -> None:
-        before = {table: dict(by_day) for table, by_day in self._files.items()}
+    def _build_facts(self, source: EventSource, hours: Sequence[int], others: Collection[int]) -> None:
+        before = self._files.copy()
         for looks_left in reversed(range(_LOOKS_MAX)):
             try:
-                events = of_days(source.events(self._spark, days), days)
-                if has_unknown_clients(events.partition):
-                    events = with_clients(events)
-                self._write(facts(events, self._request.settings), days)
-                stored = {"storm_bins": self._stored("storm_bins", days)}
-                self._write(facts_of_facts(events, stored), days)
-                self._sure.update(days)
-                source.settle(days)
+                self._write_facts(source, hours)
+                with for_few_rows(self._spark, is_wanted=source.rows_of(hours) < FEW_ROWS):
+                    self._write_hourly(hours)
+                    self._write_storms(source, sorted({*hours, *others}))
+                self._sure.update(hours)
+                self._built.update(hours)
+                source.settle(hours)
                 return
             except (PySparkException, Py4JJavaError) as error:
                 # A file with a valid footer may have a corrupt page, and another process may compact meanwhile.
-                if not looks_left or not source.scan_again(days):
+                if not looks_left or not source.scan_again([*hours, *beside(hours)]):
                     raise
-                # The scan may have found more events of days that are built already: the next build adds them.
+                # The scan may have found more events of hours that are built already: the next build adds them.
                 self._sure.clear()
                 log.warning(
                     "some events of %s could not be read; all of them are read again: %s",
-                    _shown(days),
+                    shown(hours),
                     first_line(error),
                 )
-                gone = source.lost.intersection(days)
-                self._leave_alone(gone, before)
-                days = [day for day in days if day not in gone]
-                if not days:
+                # Some tables may have been written before another one failed.
+                self._files.restore(before)
+                # Their files were deleted during this build: their results stay as they were.
+                hours = [hour for hour in hours if hour not in source.lost]
+                others = [hour for hour in others if hour not in source.lost]
+                if not hours:
                     return
 
-    def _leave_alone(self, days: Collection[date], before: Mapping[str, Mapping[str, tuple[str, ...]]]) -> None:
-        """Restore the files of these days: some tables may have been written before another one failed."""
-        self._left_alone.update(days)
-        for table, by_day in self._files.items():
-            for day in (each.isoformat() for each in days):
-                by_day.pop(day, None)
-                if day in before.get(table, {}):
-                    by_day[day] = before[table][day]
+    def _write_facts(self, source: EventSource, hours: Collection[int]) -> None:
+        events = of_hours(source.events(self._spark, hours), hours)
+        if has_unknown_clients(events.partition):
+            events = with_clients(events)
+        self._files.write_hours(facts(events), hours)
+
+    def _write_hourly(self, hours: Collection[int]) -> None:
+        stored = {table: self._files.stored_hours(table, hours) for table in ("usage", "latency_hist")}
+        self._files.write_hours(hourly_results(stored), hours)
+
+    def _write_storms(self, source: EventSource, hours: Collection[int]) -> None:
+        """Write the facts of storms: events shortly before and after each hour may be of a storm in it."""
+        around = source.events(self._spark, {*hours, *beside(hours)})
+        events = of_hours(around, hours, BEFORE, AFTER)
+        bins = storm_bins(events.connection, events.request, self._request.settings.storms).persist()
+        self._files.write_hours(storm_facts(bins, events.request, hours), hours)
+        bins.unpersist()
 
     def _build_daily(self, days: Sequence[date], noted: dict[str, dict[str, Any]]) -> None:
         if days:
             self._progress.step(f"results of {_shown(days)}", 0)
-            stored = {table: self._stored(table, days) for table in ("usage", "latency_hist", "inventory_hours")}
-            self._write(daily_results(stored, self._request.settings), days)
+            stored = {table: self._files.stored(table, days) for table in ("usage", "latency_hist", "replica_hours")}
+            self._files.write_days(daily_results(stored, self._request.settings), days)
             for day in days:
                 noted[day.isoformat()]["settings"] = results_mark(self._request.settings)
 
@@ -239,42 +256,23 @@ class _Build:
         wrong = without_dropped(source.set_aside, asked)
         if lost := len({each.path for each in wrong if each.reason == LOST}):
             log.warning("%d files were deleted before their days were built: quarantine lists them as lost", lost)
-        stored = {name: self._stored(name) for name, table in result_tables().items() if table.kind is not Kind.WHOLE}
+        tables = [name for name, table in result_tables().items() if table.kind is not Kind.WHOLE]
+        stored = {name: self._files.stored(name) for name in tables}
         settled_us = self._request.settled_us
         found_holes = source.holes(settled_us)
         self._made_from = made_from(self._request.settings, found_holes, wrong)
         holes = local_frame(self._spark, _HOLES, found_holes)
         apart = local_frame(self._spark, result_schema("quarantine"), wrong)
         stored["storm_rows"] = with_episode(stored["storm_bins"]).persist()
-        self._write(whole_results(stored, holes, apart, self._request.settings, settled_us), [])
+        self._files.write_whole(whole_results(stored, holes, apart, self._request.settings, settled_us))
         stored["storm_rows"].unpersist()
 
-    def _stored(self, table: str, days: Iterable[date] | None = None) -> DataFrame:
-        """Return the stored rows of these days, or of all."""
-        by_day = self._files.get(table, {})
-        wanted = by_day if days is None else [day.isoformat() for day in days]
-        files = [WantedFile(path, 0) for day in sorted(wanted) for path in by_day.get(day, ())]
-        return frame_of(self._spark, self._request.results, files, result_schema(table))
-
-    def _write(self, frames: Frames, days: Collection[date]) -> None:
-        """Write each frame as files of this version, which replace the files of these days."""
-        for name, frame in frames.items():
-            self._spark.sparkContext.setJobDescription(name)
-            table = write_table(frame, name, self._request.results, self._version)
-            log.debug("%s: %d rows in %d files", name, table.rows, sum(map(len, table.files.values())))
-            by_day = self._files.setdefault(name, {})
-            for replaced in [day.isoformat() for day in days] if result_tables()[name].is_by_day else [WHOLE]:
-                by_day.pop(replaced, None)
-            by_day.update(table.files)
-            self._rows[name] = self._rows.get(name, 0) + table.rows
-
-    def _drop_old(self, noted: dict[str, dict[str, Any]], asked: AskedDays) -> set[date]:
+    def _drop_old(self, noted: dict[str, dict[str, Any]], asked: AskedDays) -> set[int]:
         dropped = {day for day in map(date.fromisoformat, noted) if asked.drops(day)}
         for day in dropped:
             del noted[day.isoformat()]
-            for by_day in self._files.values():
-                by_day.pop(day.isoformat(), None)
-        return dropped
+            self._files.drop(day)
+        return {hour for day in dropped for hour in hours_of_day(day)}
 
     def _publish(
         self,
@@ -283,19 +281,20 @@ class _Build:
         noted: Mapping[str, Mapping[str, Any]],
         pending: Sequence[str],
     ) -> Manifest:
-        path = f"{STATE_TABLE}/{self._version}.json"
+        version = f"{self._began}-{secrets.token_hex(4)}"
+        path = f"{STATE_TABLE}/{version}.state"
         self._target.put(path, source.remembered())
-        self._files[STATE_TABLE] = {WHOLE: (path,)}
         manifest = successor(
             former,
             Manifest(
-                version=self._version,
+                version=version,
                 built_us=self._request.now_us,
-                files=self._files,
+                files={**self._files.files, STATE_TABLE: {WHOLE: (path,)}},
                 days=noted,
                 pending=tuple(pending),
                 summary={
-                    "rows": self._rows,
+                    "rows": self._files.rows,
+                    "hours": named(self._built),
                     "rows_per_s": self._progress.rows_per_s,
                     "beside_s": self._progress.beside_s,
                     **self._counted(),
@@ -313,21 +312,21 @@ class _Build:
         quarantinedFiles counts files with anything set aside, including files whose day is unknown.
         """
         names = ("events", "missing", "holes")
-        (row,) = self._stored("completeness").agg(*(F.sum(name).alias(name) for name in names)).collect()
-        aside = self._stored("quarantine").where(F.col("reason") != "duplicate")
+        (row,) = self._files.stored("completeness").agg(*(F.sum(name).alias(name) for name in names)).collect()
+        aside = self._files.stored("quarantine").where(F.col("reason") != "duplicate")
         return {**{name: row[name] or 0 for name in names}, "quarantinedFiles": aside.select("path").distinct().count()}
 
 
-def _portions(days: Sequence[date], source: EventSource) -> Iterator[list[date]]:
-    """Yield the days in order, in groups of as many as fit into one portion."""
-    taken: list[date] = []
+def _portions(hours: Sequence[int], source: EventSource) -> Iterator[list[int]]:
+    """Yield the hours in order, in groups of as many days as fit into one portion."""
+    taken: list[int] = []
     rows = 0
-    for day in days:
-        count = source.rows_of([day])
+    for of_day in by_day(hours).values():
+        count = source.rows_of(of_day)
         if taken and rows + count > _ROWS_AT_ONCE:
             yield taken
             taken, rows = [], 0
-        taken.append(day)
+        taken += of_day
         rows += count
     if taken:
         yield taken

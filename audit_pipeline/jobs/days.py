@@ -1,13 +1,14 @@
-"""Which days a build computes, and what it records for each. Pure.
+"""Which hours and days a build computes, and what it records for each day. Pure.
 
 `noted` is the manifest's record of days, by ISO date.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
+from audit_pipeline.hours import day_of_hour, hours_of_day
 from audit_pipeline.results.settings import Settings
 
 Notes = Mapping[str, Mapping[str, Any]]
@@ -36,15 +37,19 @@ class AskedDays:
         return self.oldest is not None and day is not None and day < self.oldest
 
 
-def days_to_build(
-    touched: set[date], lost: set[date], noted: Notes, asked: AskedDays, settings: Settings
-) -> list[date]:
-    """Return the days that have new events, and those whose facts were made with other storm limits.
+def hours_to_build(touched: set[int], lost: set[int], noted: Notes, asked: AskedDays, settings: Settings) -> list[int]:
+    """Return the hours that have new events, and those of days whose facts were made with other storm limits.
 
-    Days whose files were deleted stay unchanged: a rebuild would lose events.
+    Hours whose files were deleted stay unchanged: a rebuild would lose events.
     """
     others = {date.fromisoformat(day) for day, told in noted.items() if told.get("storms") != storms_mark(settings)}
-    return sorted(day for day in (touched | others) - lost if asked.has(day))
+    wanted = touched.union(*map(hours_of_day, others))
+    return sorted(hour for hour in wanted - lost if asked.has(day_of_hour(hour)))
+
+
+def beside(hours: Collection[int]) -> set[int]:
+    """Return the hours before and after these: a storm in the first or last minutes of an hour concerns them, too."""
+    return {near for hour in hours for near in (hour - 1, hour + 1)}.difference(hours)
 
 
 def days_to_compute(noted: Notes, settings: Settings) -> list[date]:
@@ -56,9 +61,9 @@ def days_to_compute(noted: Notes, settings: Settings) -> list[date]:
 def note_of(
     former: Mapping[str, Any] | None, day: date, built_us: int, new_rows: int, settings: Settings
 ) -> dict[str, Any]:
-    """Return the record of a day whose facts were just made: build time, storm limits, and number of late rows.
+    """Return the record of a day of which facts were just made: build time, storm limits, and number of late rows.
 
-    `new_rows` is the number of rows since the day was last built. Its results are not computed yet.
+    `new_rows` is the number of rows since the day was last built. Results of the day are not computed yet.
     """
     over = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1) + _OVER_AFTER
     late = former.get("late", 0) if former else 0

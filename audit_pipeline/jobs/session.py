@@ -45,6 +45,7 @@ _JAVA_OPTIONS: Final = "-XX:+UseSerialGC -XX:CompileThresholdScaling=5"
 """By default Java spends half the CPU time of a one-minute build on compiling code that it runs a few times."""
 
 
+_INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _SHORT_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
 """Java's second compiler pays off only for code that runs for minutes."""
 
@@ -87,6 +88,19 @@ def spark_session(
         yield session
     finally:
         session.stop()
+
+
+@contextmanager
+def for_few_rows(spark: SparkSession, *, is_wanted: bool) -> Iterator[None]:
+    """If wanted, let Spark interpret the queries of this context: compiling takes longer than a few rows."""
+    former = {key: spark.conf.get(key) for key in _INTERPRETED} if is_wanted else {}
+    for key in former:
+        spark.conf.set(key, _INTERPRETED[key])
+    try:
+        yield
+    finally:
+        for key, value in former.items():
+            spark.conf.set(key, str(value))
 
 
 def is_not_of_py4j(record: logging.LogRecord) -> bool:

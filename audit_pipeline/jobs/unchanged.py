@@ -7,7 +7,8 @@ from hashlib import sha256
 from typing import Final
 
 from audit_pipeline.errors import BadUseError
-from audit_pipeline.jobs.days import AskedDays, days_to_build, days_to_compute
+from audit_pipeline.hours import hours_named
+from audit_pipeline.jobs.days import AskedDays, days_to_compute, hours_to_build
 from audit_pipeline.reading.published import Manifest, publish, require_files, successor
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.tables import result_tables
@@ -49,10 +50,10 @@ def published_again(
     except BadUseError:
         return None
     noted = {day: dict(told) for day, told in former.days.items()}
-    pending = {date.fromisoformat(day) for day in former.pending}
+    pending = hours_named(former.pending)
     changes = (
         former.state(target) != source.remembered(),
-        days_to_build(source.touched | pending, source.lost, noted, asked, settings),
+        hours_to_build(source.touched | pending, source.lost, noted, asked, settings),
         days_to_compute(noted, settings),
         any(asked.drops(date.fromisoformat(day)) for day in noted),
         source.newest_us >= former.built_us - (now_us - settled_us),
@@ -61,6 +62,6 @@ def published_again(
     )
     if any(changes):
         return None
-    manifest = successor(former, replace(former, built_us=now_us, summary={**former.summary, "rows": {}}))
+    manifest = successor(former, replace(former, built_us=now_us, summary={**former.summary, "rows": {}, "hours": []}))
     publish(target, manifest)
     return manifest

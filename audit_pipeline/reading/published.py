@@ -3,7 +3,7 @@
     RESULTS/_manifest.json
     RESULTS/<table>/event_date=<date>/<version>-<part>.parquet     facts and daily results
     RESULTS/<table>/<version>-<part>.parquet                       whole results
-    RESULTS/_state/<version>.json                                  what the build has seen of its source
+    RESULTS/_state/<version>.state                                 what the build has seen of its source
 
 Readers read the manifest first and then its files: all of one build, none of the next. Files that a manifest no longer
 names stay for GRACE_S, for readers that still use them.
@@ -28,7 +28,7 @@ from audit_pipeline.spool.tables import schema_of
 from audit_pipeline.spool.targets import SUFFIX, Target
 
 MANIFEST = "_manifest.json"
-FORMAT = 3
+FORMAT = 4
 GRACE_S = 3600
 
 WHOLE = ""
@@ -47,7 +47,7 @@ PAGE, NUMBERS = "report.html", "report.json"
 """The report, if it was put beside the results."""
 _VERSION = r"\d{8}T\d{6}-[0-9a-f]{8}"
 _ROWS = re.compile(rf"([^/]+)/(?:event_date=[^/]+/)?{_VERSION}-\d+{re.escape(SUFFIX)}")
-_STATE = re.compile(rf"{STATE_TABLE}/{_VERSION}\.json")
+_STATE = re.compile(rf"{STATE_TABLE}/{_VERSION}\.state")
 _NOTE = re.compile(rf"{NOTE_PREFIX}{_VERSION}-\w+\.json")
 _DRAFT = re.compile(rf"{_VERSION}-\w+|{PROBE}")
 """Names that builds create: anything else in their folders belongs to other writers."""
@@ -66,7 +66,7 @@ class Manifest:
     - `files`: the files of each table and event-day (ISO, WHOLE if there is none).
     - `days`: the record of each day: built_us, settings (of its results) and late (rows of files that came after
       the day was over).
-    - `pending`: days outside of the requested range that have to be built.
+    - `pending`: days (2026-11-22) and hours (2026-11-22T05) outside of the requested range that have to be built.
     - `superseded`: files of former versions, with the time since 1970 at which they were superseded.
     - `summary`: rows that the build wrote, and what the log has and lacks over all days.
     """

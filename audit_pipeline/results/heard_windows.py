@@ -1,6 +1,7 @@
 """What the audit log of each broker has of ten minutes, and which brokers others report as registered. Pure."""
 
 from functools import reduce
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
@@ -8,6 +9,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 from audit_pipeline.results.frames import NUMBERED, EventFrames, as_table
 from audit_pipeline.results.tables import WINDOW_MINUTES
 from audit_pipeline.results.times import begun
+
+_HOUR_S: Final = 3600
 
 
 def heard_windows(events: EventFrames) -> DataFrame:
@@ -46,12 +49,12 @@ def _counted(frame: DataFrame, **counts: Column) -> DataFrame:
 
 
 def registrations(inventory: DataFrame) -> DataFrame:
-    """Return each broker that an inventory names as registered, with the time of the day's first such inventory."""
+    """Return each broker that an inventory names as registered, with the time of the hour's first such inventory."""
     told = (
         inventory.where(F.col("registered_brokers").isNotNull())
-        .groupBy(F.to_date("ts").alias("event_date"), "cluster_id", "registered_brokers")
+        .groupBy(begun(F.col("ts"), _HOUR_S).alias("hour"), "cluster_id", "registered_brokers")
         .agg(F.min("ts").alias("ts"))
     )
     named = told.withColumn("broker_id", F.explode(F.split("registered_brokers", ",")))
-    first = named.groupBy("event_date", "cluster_id", "broker_id").agg(F.min("ts").alias("first_told"))
-    return as_table(first, "registrations")
+    first = named.groupBy("hour", "cluster_id", "broker_id").agg(F.min("ts").alias("first_told"))
+    return as_table(first.withColumn("event_date", F.to_date("hour")), "registrations")

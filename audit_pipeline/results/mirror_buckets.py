@@ -16,7 +16,8 @@ BUCKETS_MAX: Final = 144
 
 _BUCKET_S: Final = WINDOW_MINUTES * 60
 _PRODUCE: Final = 0
-_TOPIC = ("event_date", "cluster_id", "topic")
+_HOUR_S: Final = 3600
+_TOPIC = ("event_date", "hour", "cluster_id", "topic")
 
 
 def mirror_buckets(partition: DataFrame) -> DataFrame:
@@ -25,6 +26,7 @@ def mirror_buckets(partition: DataFrame) -> DataFrame:
     has_time = F.col("base_ts").isNotNull() & F.col("max_ts").isNotNull()
     reach = partition.where(is_produced & has_time).select(
         F.to_date("ts").alias("event_date"),
+        begun(F.col("ts"), _HOUR_S).alias("hour"),
         "cluster_id",
         "topic",
         begun(after(F.least("base_ts", "max_ts"), -GUARD_S), _BUCKET_S).alias("first"),

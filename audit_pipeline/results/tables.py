@@ -1,6 +1,6 @@
 """The tables that the pipeline produces, as defined in schemas/audit_result.v1.json. Pure; independent of Spark.
 
-Facts are computed from events, one event-day (UTC) at a time; results are computed from facts only.
+Facts are computed from events, by hours of events (UTC); results are computed from facts only. Files have whole days.
 docs/reference/audit-results.md and the schemas of Spark and Arrow are generated from this.
 """
 
@@ -49,22 +49,26 @@ class Kind(StrEnum):
     """How a table is computed."""
 
     FACT = "fact"
-    """From the events of one day."""
+    """From the events of some hours, or from other facts of a day."""
     DAILY = "daily result"
-    """From the facts of one day."""
+    """From the facts of some hours, or of a day."""
     WHOLE = "whole result"
     """From the facts of all days that are kept; computed again by each build."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """One table. `key` identifies a row; in facts and daily results its first field is event_date."""
+    """One table. `key` identifies a row; in facts and daily results its first field is event_date.
+
+    `hour_of` is the field whose hour is that of the events of a row; None if a row is made from a day or more.
+    """
 
     name: str
     kind: Kind
     meaning: str
     key: tuple[str, ...]
     fields: tuple[Field, ...]
+    hour_of: str | None = None
 
     @property
     def is_by_day(self) -> bool:
@@ -86,4 +90,6 @@ def result_tables() -> Mapping[str, ResultTable]:
 
 
 def _table(name: str, read: Mapping[str, Any]) -> ResultTable:
-    return ResultTable(name, Kind(read["kind"]), read["meaning"], tuple(read["key"]), fields_of(read))
+    return ResultTable(
+        name, Kind(read["kind"]), read["meaning"], tuple(read["key"]), fields_of(read), read.get("hour_of")
+    )

@@ -1,4 +1,4 @@
-"""Which files of segments count, which are set aside and why, and on which days they have events. Pure.
+"""Which files of segments count, which are set aside and why, and in which hours they have events. Pure.
 
 The table `quarantine` defines what is set aside, the table `completeness` defines holes.
 """
@@ -6,17 +6,19 @@ The table `quarantine` defines what is set aside, the table `completeness` defin
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from functools import cached_property
+from sys import intern
 from typing import NamedTuple
 
+from audit_pipeline.hours import by_day, hour_at, shown
 from audit_pipeline.ranges import NumberRanges
 
 DAY_US = 24 * 3_600_000_000
 CLOCK_BACK_US = 7 * DAY_US
 CLOCK_AHEAD_US = 5 * 60_000_000
 LOST = "lost"
-"""The reason in `quarantine` for files that were deleted before a day of theirs was built: `event_date` is that day."""
+"""The reason in `quarantine` for files that were deleted before an hour of theirs was built, on the `event_date`."""
 
 _GOES_ON = "next"
 """As `end` in spool.segment.Footer: another segment follows."""
@@ -58,8 +60,8 @@ class SegmentEntry:
     fault: str | None = None
     detail: str | None = None
     is_present: bool = True
-    unbuilt: tuple[date, ...] = ()
-    """Days with events of the file that were not built with it yet, or never will be."""
+    unbuilt: tuple[int, ...] = ()
+    """Hours with events of the file that were not built with it yet, or never will be."""
     counts: bool = True
     """False for a file that was left out at the last scan, such as a copy."""
     changed_ns: int | None = None
@@ -79,12 +81,11 @@ class SegmentEntry:
         """Rows with a later time have an impossible time."""
         return self.closed_us + CLOCK_AHEAD_US
 
-    def days(self) -> set[date]:
-        """Return the event-days that its rows may have."""
+    def hours(self) -> range:
+        """Return the hours of events that its rows may have."""
         if self.ts_min is None or self.ts_max is None or self.fault is not None:
-            return set()
-        first, last = day_of(self.ts_min), day_of(self.ts_max)
-        return {first + timedelta(days=number) for number in range((last - first).days + 1)}
+            return range(0)
+        return range(hour_at(self.ts_min), hour_at(self.ts_max) + 1)
 
 
 class SetAside(NamedTuple):
@@ -110,6 +111,18 @@ class Hole(NamedTuple):
     open_since_us: int | None = None
 
 
+def with_shared_names(entry: SegmentEntry) -> SegmentEntry:
+    """Return the entry with names that are the same objects in all entries: there may be a hundred thousand."""
+    return replace(
+        entry,
+        source=intern(entry.source),
+        table=intern(entry.table),
+        cluster_id=intern(entry.cluster_id),
+        boot_id=intern(entry.boot_id),
+        end=intern(entry.end),
+    )
+
+
 def day_of(us: int) -> date:
     return datetime.fromtimestamp(us / 1_000_000, UTC).date()
 
@@ -131,19 +144,19 @@ class Catalogue:
     told: tuple[SegmentEntry, ...]
     left_out: tuple[SegmentEntry, ...] = ()
 
-    def touching(self, days: Iterable[date]) -> list[SegmentEntry]:
-        """Return the files that exist and may have events of these days."""
-        found = {id(entry): entry for day in days for entry in self._present_by_day.get(day, ())}
+    def touching(self, hours: Iterable[int]) -> list[SegmentEntry]:
+        """Return the files that exist and may have events of these hours."""
+        found = {id(entry): entry for hour in hours for entry in self._present_by_hour.get(hour, ())}
         return sorted(found.values(), key=_order)
 
     @cached_property
-    def _present_by_day(self) -> Mapping[date, Sequence[SegmentEntry]]:
-        """Index by day: a year has many files, and is queried day by day."""
-        found: dict[date, list[SegmentEntry]] = defaultdict(list)
+    def _present_by_hour(self) -> Mapping[int, Sequence[SegmentEntry]]:
+        """Index by hour: a year has many files, and is queried hour by hour."""
+        found: dict[int, list[SegmentEntry]] = defaultdict(list)
         for entry in self.entries:
             if entry.is_present:
-                for day in entry.days():
-                    found[day].append(entry)
+                for hour in entry.hours():
+                    found[hour].append(entry)
         return found
 
 
@@ -171,7 +184,7 @@ def catalogue(present: Sequence[SegmentEntry], former: Sequence[SegmentEntry], u
     kept = _with_unbuilt(kept, former)
     gone = [entry for entry in kept if not entry.is_present]
     apart = _with_what_results_have(apart, gone)
-    apart += _without_results([entry for entry in kept if entry.path not in damaged], days_that_lost(kept))
+    apart += _without_results([entry for entry in kept if entry.path not in damaged], hours_that_lost(kept))
     for entry in kept:
         if entry.clock_rows:
             detail = f"{entry.clock_rows} of {entry.rows + entry.clock_rows} rows have an impossible time"
@@ -220,31 +233,33 @@ def _gone(there: Iterable[SegmentEntry], former: Iterable[SegmentEntry]) -> Iter
 
 
 def _with_unbuilt(kept: Iterable[SegmentEntry], former: Iterable[SegmentEntry]) -> list[SegmentEntry]:
-    """Set the unbuilt days: all days of new files, and of other files the unbuilt days of their spools."""
+    """Set the unbuilt hours: all hours of new files, and of other files the unbuilt hours of their spools."""
     before = list(former)
     known = _ranges(before)
-    unbuilt: dict[tuple[str, Boot, date], NumberRanges] = defaultdict(NumberRanges)
+    unbuilt: dict[tuple[str, Boot, int], NumberRanges] = defaultdict(NumberRanges)
     for entry in sorted(before, key=_order):
-        for day in entry.unbuilt:
-            unbuilt[entry.table, entry.boot, day].add(entry.low, entry.high)
+        for hour in entry.unbuilt:
+            unbuilt[entry.table, entry.boot, hour].add(entry.low, entry.high)
     found = []
     for entry in kept:
-        days = entry.days()
+        hours: Iterable[int] = entry.hours()
         if not is_new(entry, known):
-            days = {
-                day
-                for day in days
-                if (waiting := unbuilt.get((entry.table, entry.boot, day))) and waiting.touch(entry.low, entry.high)
-            }
-        found.append(replace(entry, unbuilt=tuple(sorted(days))))
+            hours = [
+                hour
+                for hour in hours
+                if (waiting := unbuilt.get((entry.table, entry.boot, hour))) and waiting.touch(entry.low, entry.high)
+            ]
+        unbuilt_now = tuple(hours)
+        # There may be a hundred thousand entries: only those that change are copied.
+        found.append(entry if unbuilt_now == entry.unbuilt else replace(entry, unbuilt=unbuilt_now))
     return found
 
 
-def built_with(entries: Iterable[SegmentEntry], days: Iterable[date]) -> list[SegmentEntry]:
-    """Return the entries after these days have been built with all existing files."""
-    built = set(days)
+def built_with(entries: Iterable[SegmentEntry], hours: Iterable[int]) -> list[SegmentEntry]:
+    """Return the entries after these hours have been built with all existing files."""
+    built = set(hours)
     return [
-        replace(entry, unbuilt=tuple(day for day in entry.unbuilt if day not in built))
+        replace(entry, unbuilt=tuple(hour for hour in entry.unbuilt if hour not in built))
         if entry.is_present and built.intersection(entry.unbuilt)
         else entry
         for entry in entries
@@ -252,11 +267,11 @@ def built_with(entries: Iterable[SegmentEntry], days: Iterable[date]) -> list[Se
 
 
 def _with_what_results_have(apart: Iterable[SetAside], gone: Iterable[SegmentEntry]) -> list[SetAside]:
-    """Complete the rows of files that became damaged after days were built with them: the results have their events."""
-    counted = {entry.path: sorted(entry.days().difference(entry.unbuilt)) for entry in gone}
+    """Complete the rows of files that became damaged after hours were built with them: results have their events."""
+    counted = {entry.path: set(entry.hours()).difference(entry.unbuilt) for entry in gone}
     return [
         each._replace(
-            detail=f"{each.detail}; the results of {_shown(counted[each.path])} were built before and include it"
+            detail=f"{each.detail}; the results of {shown(counted[each.path])} were built before and include it"
         )
         if counted.get(each.path)
         else each
@@ -264,24 +279,23 @@ def _with_what_results_have(apart: Iterable[SetAside], gone: Iterable[SegmentEnt
     ]
 
 
-def _without_results(entries: Iterable[SegmentEntry], lost: Container[date]) -> Iterator[SetAside]:
-    """Yield, by day, files that came after others of the day were deleted, and those deleted before it was built."""
+def _without_results(entries: Iterable[SegmentEntry], lost: Container[int]) -> Iterator[SetAside]:
+    """Yield, by day, files that came after others of an hour were deleted, and those deleted before it was built."""
     for entry in entries:
-        for day in entry.unbuilt:
+        for day, hours in by_day(entry.unbuilt).items():
             if not entry.is_present:
-                detail = f"the file was deleted before {day} was built: its events of that day are not in any result"
-                rows = entry.rows if len(entry.days()) == 1 else None
-                yield set_aside(entry, LOST, detail, rows)._replace(event_date=day)
-            elif day in lost:
                 detail = (
-                    f"the file came after other files with events of {day} were deleted: the results of that day "
-                    "stay unchanged"
+                    f"the file was deleted before {shown(hours)} was built: its events of that time are not in any "
+                    "result"
+                )
+                rows = entry.rows if len(hours) == len(entry.hours()) else None
+                yield set_aside(entry, LOST, detail, rows)._replace(event_date=day)
+            elif late := [hour for hour in hours if hour in lost]:
+                detail = (
+                    f"the file came after other files with events of {shown(late)} were deleted: the results of that "
+                    "time stay unchanged"
                 )
                 yield set_aside(entry, "expired", detail, None)._replace(event_date=day)
-
-
-def _shown(days: Sequence[date]) -> str:
-    return f"{days[0]}" if len(days) == 1 else f"{days[0]} to {days[-1]}"
 
 
 def _ranges(entries: Iterable[SegmentEntry]) -> Ranges:
@@ -302,20 +316,20 @@ def is_new(entry: SegmentEntry, known: Ranges) -> bool:
     return entry.is_present and not _are_all_in(known, entry.table, entry)
 
 
-def touched_days(found: Catalogue, former: Iterable[SegmentEntry]) -> set[date]:
-    """Return the days that lack existing files, and those built with files that are left out now.
+def touched_hours(found: Catalogue, former: Iterable[SegmentEntry]) -> set[int]:
+    """Return the hours that lack existing files, and those built with files that are left out now.
 
-    Days with deleted files are excluded: they stay unchanged until these files are back.
+    Hours with deleted files are excluded: they stay unchanged until these files are back.
     """
     counted = {(entry.source, entry.path) for entry in former}
-    now_less = {day for each in found.left_out if (each.source, each.path) in counted for day in each.days()}
-    waiting = {day for entry in found.entries if entry.is_present for day in entry.unbuilt}
-    return (waiting | now_less) - days_that_lost(found.entries)
+    now_less = {hour for each in found.left_out if (each.source, each.path) in counted for hour in each.hours()}
+    waiting = {hour for entry in found.entries if entry.is_present for hour in entry.unbuilt}
+    return (waiting | now_less) - hours_that_lost(found.entries)
 
 
-def days_that_lost(entries: Iterable[SegmentEntry]) -> set[date]:
-    """Return the days that were built with files that are deleted now: a new build would have fewer events."""
-    return {day for entry in entries if not entry.is_present for day in entry.days().difference(entry.unbuilt)}
+def hours_that_lost(entries: Iterable[SegmentEntry]) -> set[int]:
+    """Return the hours that were built with files that are deleted now: a new build would have fewer events."""
+    return {hour for entry in entries if not entry.is_present for hour in set(entry.hours()).difference(entry.unbuilt)}
 
 
 def holes(found: Catalogue, deleted: Mapping[Boot, int], settled_us: int) -> list[Hole]:

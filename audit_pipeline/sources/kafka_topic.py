@@ -7,10 +7,8 @@ read once: the offsets up to which the topic was scanned are stored.
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from typing import Protocol
 
-import msgspec
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
@@ -29,6 +27,7 @@ from audit_pipeline.sources.catalogue import (
 )
 from audit_pipeline.sources.connector import COORDINATES
 from audit_pipeline.sources.look import SegmentListing
+from audit_pipeline.sources.remembered import packed, unpacked
 from audit_pipeline.sources.segments import entry_of, in_the_future
 from audit_pipeline.sources.topic_frames import counted, ends, events_of
 from audit_pipeline.spool.listing import SegmentPath
@@ -76,7 +75,7 @@ class AuditTopic(SegmentListing):
     def __init__(self, source: str, records: TopicRecords, remembered: bytes | None, now_us: int) -> None:
         self._source = source
         self._topic = records
-        self._former = msgspec.json.decode(remembered, type=Remembered) if remembered else Remembered()
+        self._former = _remembered(remembered) if remembered else Remembered()
         bounds = records.bounds()
         self._low = {partition: low for partition, (low, _) in bounds.items()}
         self._high = {partition: high for partition, (_, high) in bounds.items()}
@@ -96,12 +95,12 @@ class AuditTopic(SegmentListing):
                 deleted[entry.boot] = min(deleted.get(entry.boot, before), before)
         return holes(self.found, deleted, settled_us)
 
-    def rows_of(self, days: Collection[date], *, only_new: bool = False) -> int:
+    def rows_of(self, hours: Collection[int], *, only_new: bool = False) -> int:
         old = {each.entry.path for each in self._former.entries} if only_new else ()
-        return sum(entry.rows for entry in self.found.touching(days) if entry.path not in old)
+        return sum(entry.rows for entry in self.found.touching(hours) if entry.path not in old)
 
-    def events(self, spark: SparkSession, days: Collection[date]) -> EventFrames:
-        wanted = self.found.touching(days)
+    def events(self, spark: SparkSession, hours: Collection[int]) -> EventFrames:
+        wanted = self.found.touching(hours)
         first = dict(self._high)
         of_wanted = {(entry.path, entry.table) for entry in wanted}
         for each in self._entries:
@@ -110,7 +109,7 @@ class AuditTopic(SegmentListing):
         records = self._frame(first)
         return EventFrames(**{table: events_of(records, table, wanted) for table in contract().tables})
 
-    def scan_again(self, days: Collection[date]) -> bool:
+    def scan_again(self, hours: Collection[int]) -> bool:
         """Return False: brokers have validated the content of a topic."""
         return False
 
@@ -119,7 +118,7 @@ class AuditTopic(SegmentListing):
         others = {(each.path, each.table): replace(each, counts=False) for each in (e.entry for e in self._entries)}
         told = {**others, **counting}
         entries = tuple(replace(each, entry=told[each.entry.path, each.entry.table]) for each in self._entries)
-        return msgspec.json.encode(Remembered(self._high, entries))
+        return packed([(Remembered(self._high, entries),)])
 
     def _still(self, each: TopicEntry) -> TopicEntry:
         """Mark an entry as absent if the topic's retention has deleted some of its rows."""
@@ -217,6 +216,12 @@ class KafkaRecords:
         return records.select(
             "partition", "offset", F.unix_micros("timestamp").alias("timestamp_us"), F.col("value").cast("string")
         )
+
+
+def _remembered(state: bytes) -> Remembered:
+    # In a tuple: the entries of a state of files would count as offsets that are missing.
+    ((told,),) = unpacked(state, tuple[Remembered])
+    return told
 
 
 def _offsets(topic: str, offsets: Offsets) -> str:

@@ -2,17 +2,16 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import date
 
-import msgspec
 from pyspark.sql import SparkSession
 
 from audit_pipeline.contract import contract
 from audit_pipeline.results.frames import EventFrames, event_schema
-from audit_pipeline.sources.catalogue import Hole, SegmentEntry, holes
+from audit_pipeline.sources.catalogue import Hole, SegmentEntry, holes, with_shared_names
 from audit_pipeline.sources.local_frame import local_frame
 from audit_pipeline.sources.look import SegmentListing
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
+from audit_pipeline.sources.remembered import packed, unpacked
 from audit_pipeline.sources.segments import any_has_gone, damaged, look
 from audit_pipeline.spool.targets import Target, open_target
 from audit_pipeline.upkeep.retention import expired
@@ -26,7 +25,7 @@ class LandedSegments(SegmentListing):
 
     def __init__(self, sources: Sequence[str], remembered: bytes | None, now_us: int) -> None:
         self._targets: dict[str, Target] = {source: open_target(source) for source in sources}
-        self._former = msgspec.json.decode(remembered, type=list[SegmentEntry]) if remembered else []
+        self._former = [with_shared_names(entry) for entry in unpacked(remembered, SegmentEntry)] if remembered else []
         self._known_files = {(entry.source, entry.path, entry.size) for entry in self._former}
         super().__init__(self._former)
         self._now_us = now_us
@@ -53,14 +52,14 @@ class LandedSegments(SegmentListing):
             deleted.update(expired(target))
         return holes(self.found, deleted, settled_us)
 
-    def rows_of(self, days: Collection[date], *, only_new: bool = False) -> int:
+    def rows_of(self, hours: Collection[int], *, only_new: bool = False) -> int:
         old = self._known_files if only_new else ()
         return sum(
-            entry.rows for entry in self.found.touching(days) if (entry.source, entry.path, entry.size) not in old
+            entry.rows for entry in self.found.touching(hours) if (entry.source, entry.path, entry.size) not in old
         )
 
-    def events(self, spark: SparkSession, days: Collection[date]) -> EventFrames:
-        wanted = self.found.touching(days)
+    def events(self, spark: SparkSession, hours: Collection[int]) -> EventFrames:
+        wanted = self.found.touching(hours)
         frames = {}
         for table in contract().tables:
             schema = event_schema(table)
@@ -72,8 +71,8 @@ class LandedSegments(SegmentListing):
             frames[table] = local_frame(spark, schema) if frame is None else frame
         return EventFrames(**frames)
 
-    def scan_again(self, days: Collection[date]) -> bool:
-        wanted = self.found.touching(days)
+    def scan_again(self, hours: Collection[int]) -> bool:
+        wanted = self.found.touching(hours)
         if any_has_gone(wanted, self._targets):
             # Another process has compacted meanwhile: the same events are in other files.
             self._scan()
@@ -89,12 +88,12 @@ class LandedSegments(SegmentListing):
 
     def remembered(self) -> bytes:
         """Return the files that count, and other files that need not be read again."""
-        counting = [replace(entry, counts=True) for entry in self.found.entries]
+        counting = [entry if entry.counts else replace(entry, counts=True) for entry in self.found.entries]
         # A file that was damaged after it had counted is listed twice: results were built with it, and its fault is
         # reported.
         places = {(entry.source, entry.path) for entry in counting if entry.is_present}
         others = [replace(each, counts=False) for each in self._present if (each.source, each.path) not in places]
-        return msgspec.json.encode([*counting, *others])
+        return packed([*counting, *others])
 
 
 def _wanted(entry: SegmentEntry) -> WantedFile:

@@ -1,7 +1,6 @@
 """The result of one scan of segments: the part that all sources of segments share."""
 
 from collections.abc import Collection, Sequence
-from datetime import date
 from functools import cached_property
 
 from audit_pipeline.sources.catalogue import (
@@ -10,13 +9,13 @@ from audit_pipeline.sources.catalogue import (
     SetAside,
     built_with,
     catalogue,
-    days_that_lost,
-    touched_days,
+    hours_that_lost,
+    touched_hours,
 )
 
 
 class SegmentListing:
-    """Segments that exist now, and those that days were built with before (`former`)."""
+    """Segments that exist now, and those that hours were built with before (`former`)."""
 
     def __init__(self, former: Sequence[SegmentEntry]) -> None:
         self._counting = [entry for entry in former if entry.fault is None and entry.counts]
@@ -38,21 +37,21 @@ class SegmentListing:
         return catalogue(self._present, self._counting, self._unread)
 
     @cached_property
-    def touched(self) -> set[date]:
-        return touched_days(self.found, self._counting)
+    def touched(self) -> set[int]:
+        return touched_hours(self.found, self._counting)
 
     @property
     def is_empty(self) -> bool:
         return not self._present and not self._unread
 
     @property
-    def lost(self) -> set[date]:
-        return days_that_lost(self.found.entries)
+    def lost(self) -> set[int]:
+        return hours_that_lost(self.found.entries)
 
     @property
     def set_aside(self) -> Sequence[SetAside]:
         return self.found.apart
 
-    def settle(self, days: Collection[date]) -> None:
-        self._counting = built_with(self.found.entries, days)
+    def settle(self, hours: Collection[int]) -> None:
+        self._counting = built_with(self.found.entries, hours)
         self._forget()

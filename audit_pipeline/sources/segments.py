@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from audit_pipeline.contract import contract
-from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US, SegmentEntry, SetAside
+from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US, SegmentEntry, SetAside, with_shared_names
 from audit_pipeline.spool.listing import SegmentPath, segment_paths
 from audit_pipeline.spool.segment import Footer, NoSegmentError, parse_segment_path, read_footer
 from audit_pipeline.spool.stored_segment import LOOKS_AT_ONCE, has_gone, row_groups_at
@@ -24,6 +24,8 @@ _MAY_BE_MENDED: Final = ("corrupt", "version")
 _US_MAX: Final = 253_402_300_799_999_999 - CLOCK_AHEAD_US
 """The end of the year 9999, the last that dates support."""
 _LOOKS_MAX: Final = 5
+_FILES_AT_ONCE: Final = 1_000
+"""Files that wait for a thread: each takes 1 kB."""
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _US = timedelta(microseconds=1)
 
@@ -51,7 +53,11 @@ def look(sources: Mapping[str, Target], known: Known, now_us: int) -> tuple[list
 def _all_of(source: str, target: Target, known: Known, pool: ThreadPoolExecutor) -> list[SegmentEntry | SetAside]:
     """Return all files. If one is deleted after the listing, its replacement was not listed: list all again."""
     for _ in range(_LOOKS_MAX):
-        found = list(pool.map(partial(_read_entry, source, target, known), segment_paths(target)))
+        read = partial(_read_entry, source, target, known)
+        paths = segment_paths(target)
+        found: list[SegmentEntry | SetAside | None] = []
+        for first in range(0, len(paths), _FILES_AT_ONCE):
+            found += pool.map(read, paths[first : first + _FILES_AT_ONCE])
         if None not in found:
             return [each for each in found if each is not None]
     raise OSError(
@@ -78,10 +84,10 @@ def _read_entry(source: str, target: Target, known: Known, file: SegmentPath) ->
     if former is not None and former.fault not in _MAY_BE_MENDED and former.changed_ns == file.changed_ns:
         return former
     try:
-        metadata = _metadata(target, file.path)
+        metadata, schema = _metadata(target, file.path)
         footer = read_footer(metadata)
         _require_possible(footer)
-        entry = _entry(source, target, file, metadata, footer)
+        entry = with_shared_names(_entry(source, target, file, metadata, schema, footer))
         if former is not None and entry.fault is None:
             # The file could not be read to its end before, or has been rewritten since.
             return _damage(target, entry) or entry
@@ -93,8 +99,11 @@ def _read_entry(source: str, target: Target, known: Known, file: SegmentPath) ->
         return SetAside(file.path, "corrupt", day, cluster_id, broker_id, file.table, detail=str(error))
 
 
-def _metadata(target: Target, path: str) -> pq.FileMetaData:
-    """Read the Parquet metadata of a file.
+def _metadata(target: Target, path: str) -> tuple[pq.FileMetaData, pa.Schema]:
+    """Read the Parquet metadata and the schema of a file.
+
+    The schema is not taken from the metadata: these two would refer to each other, and the 30 kB of each file would
+    wait for Python's garbage collector.
 
     Raises FileNotFoundError, NoSegmentError for a damaged file, OSError if the file cannot be read at all.
     """
@@ -103,7 +112,8 @@ def _metadata(target: Target, path: str) -> pq.FileMetaData:
         try:
             if not data_is_there:
                 raise NoSegmentError("it is empty")
-            return pq.read_metadata(opened)
+            file = pq.ParquetFile(opened)
+            return file.metadata, file.schema_arrow
         except (pa.ArrowException, OSError, ValueError) as error:
             # Arrow reports a store that stopped answering the same way: then this read fails, too.
             opened.read_at(1, 0)
@@ -139,11 +149,13 @@ def entry_of(source: str, file: SegmentPath, footer: Footer, rows: int) -> Segme
     return entry
 
 
-def _entry(source: str, target: Target, file: SegmentPath, metadata: pq.FileMetaData, footer: Footer) -> SegmentEntry:
+def _entry(
+    source: str, target: Target, file: SegmentPath, metadata: pq.FileMetaData, schema: pa.Schema, footer: Footer
+) -> SegmentEntry:
     entry = entry_of(source, file, footer, metadata.num_rows)
     if entry.fault is not None:
         return entry
-    if file.table not in contract().tables or not is_of_table(metadata.schema.to_arrow_schema(), file.table):
+    if file.table not in contract().tables or not is_of_table(schema, file.table):
         return replace(entry, fault="corrupt", detail=f"it does not have the columns of the table {file.table}")
     if not metadata.num_rows:
         return entry
@@ -179,7 +191,8 @@ def _are_within(numbers: Iterable[object], most: int) -> bool:
 
 def _times(metadata: pq.FileMetaData) -> tuple[int | None, int | None]:
     """Return the lowest and highest ts in the statistics of all row groups; None if one has no statistics."""
-    place = metadata.schema.names.index("ts")
+    first = metadata.row_group(0)
+    place = next(place for place in range(first.num_columns) if first.column(place).path_in_schema == "ts")
     found = [metadata.row_group(number).column(place).statistics for number in range(metadata.num_row_groups)]
     if any(each is None or not each.has_min_max for each in found):
         return None, None

@@ -1,7 +1,6 @@
 """The interface of a build to the place that events come from."""
 
 from collections.abc import Collection, Sequence
-from datetime import date
 from typing import Protocol
 
 from pyspark.sql import SparkSession
@@ -19,13 +18,13 @@ class EventSource(Protocol):
         ...
 
     @property
-    def touched(self) -> set[date]:
-        """Event-days with new events."""
+    def touched(self) -> set[int]:
+        """Hours with new events, see audit_pipeline.hours."""
         ...
 
     @property
-    def lost(self) -> set[date]:
-        """Event-days with events that were deleted: they stay as they were built."""
+    def lost(self) -> set[int]:
+        """Hours with events that were deleted: they stay as they were built."""
         ...
 
     @property
@@ -35,23 +34,23 @@ class EventSource(Protocol):
         """Return missing numbers. What brokers recorded before `settled_us` should have landed."""
         ...
 
-    def rows_of(self, days: Collection[date], *, only_new: bool = False) -> int:
-        """Return the approximate number of rows of these days; a file of several days counts as a whole."""
+    def rows_of(self, hours: Collection[int], *, only_new: bool = False) -> int:
+        """Return the approximate number of rows of these hours; a file of several hours counts as a whole."""
         ...
 
-    def events(self, spark: SparkSession, days: Collection[date]) -> EventFrames:
-        """Return all events that may be of these days, and perhaps some of other days."""
+    def events(self, spark: SparkSession, hours: Collection[int]) -> EventFrames:
+        """Return all events that may be of these hours, and perhaps some of other hours."""
         ...
 
-    def scan_again(self, days: Collection[date]) -> bool:
+    def scan_again(self, hours: Collection[int]) -> bool:
         """Scan again after a failed read; return whether a new attempt may succeed.
 
         Unreadable files are then set aside, and files that were compacted are replaced by their successors.
         """
         ...
 
-    def settle(self, days: Collection[date]) -> None:
-        """Record that these days have been built with all of their events."""
+    def settle(self, hours: Collection[int]) -> None:
+        """Record that these hours have been built with all of their events."""
         ...
 
     def remembered(self) -> bytes:

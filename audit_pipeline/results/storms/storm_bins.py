@@ -1,5 +1,6 @@
 """Connections in the stormy seconds of listeners, by client and limit. Pure."""
 
+from datetime import timedelta
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -8,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 from audit_pipeline.results.frames import CLIENT, as_table
 from audit_pipeline.results.settings import StormLimits
 from audit_pipeline.results.tables import BIN_S
-from audit_pipeline.results.times import begun
+from audit_pipeline.results.times import after, begun
 
 WITHIN_S: Final = 10
 """The most seconds in a row in which the limits of storms count connections."""
@@ -16,8 +17,22 @@ CLOSE_S: Final = 2
 """Seconds that are as close to others that reach a limit are stormy, too: a storm ends in a second with few."""
 LIMIT: Final = ("limit_quota", "limit_key", "limit_entity", "limit_value")
 
-_BIN: Final = ("event_date", "bin", "cluster_id", "listener")
-_CONNECTION: Final = ("event_date", "cluster_id", "broker_id", "boot_id", "connection_id")
+TELLING_S: Final = 600
+"""Seconds from a second's start in which its connections tell their clients."""
+BEFORE: Final = timedelta(minutes=1)
+"""Time before an hour whose events decide on its first seconds and requests.
+
+A second is stormy by those up to 2 * (WITHIN_S - 1) + CLOSE_S before it, and storms continue after CALM_S.
+"""
+AFTER: Final = timedelta(minutes=11)
+"""Time after an hour whose events decide on its last seconds and requests.
+
+Its connections tell their clients within TELLING_S. Requests count from ten minutes before a storm, whose first second
+is stormy by those up to WITHIN_S - 1 + CLOSE_S after it.
+"""
+
+_BIN: Final = ("bin", "cluster_id", "listener")
+_CONNECTION: Final = ("cluster_id", "broker_id", "boot_id", "connection_id")
 _WHO: Final = ("principal", "client_id", "software_name", "software_version")
 _ATTEMPTS: Final = ("accepted", "limited", "refused")
 
@@ -28,13 +43,13 @@ def storm_bins(connection: DataFrame, request: DataFrame, limits: StormLimits) -
     stormy = attempts.join(F.broadcast(_stormy(attempts, limits)), [*_BIN], how="left_semi")
     # Refused connections have no ID: they are summed here, so that they do not become a hot key of the join.
     kind = ("listener_rate", *LIMIT)
-    connections = stormy.groupBy(*_BIN, *_CONNECTION[2:], *CLIENT[1:], *kind).agg(*_times("ts", "ts"), *sums())
+    connections = stormy.groupBy(*_BIN, *_CONNECTION[1:], *CLIENT[1:], *kind).agg(*_times("ts", "ts"), *sums())
     told = _known_clients(connections, connection, request)
-    known = connections.join(told, [*_CONNECTION], how="left").withColumns(
+    known = connections.join(told, ["bin", *_CONNECTION], how="left").withColumns(
         {name: F.when(F.col("told").isNotNull(), F.col(f"told.{name}")).otherwise(F.col(name)) for name in _WHO}
     )
-    counted = known.groupBy("event_date", "bin", "cluster_id", *CLIENT, *kind)
-    return as_table(counted.agg(*_times("first_ts", "last_ts"), *sums()), "storm_bins")
+    counted = known.groupBy("bin", "cluster_id", *CLIENT, *kind).agg(*_times("first_ts", "last_ts"), *sums())
+    return as_table(counted.withColumn("event_date", F.to_date("bin")), "storm_bins")
 
 
 def _attempts(connection: DataFrame) -> DataFrame:
@@ -42,7 +57,6 @@ def _attempts(connection: DataFrame) -> DataFrame:
     # Reasons that are no limit are sentences.
     told = F.coalesce("limit_key", F.when(is_held & ~F.contains("reason", F.lit(" ")), F.col("reason")))
     return connection.where(F.col("event").isin(*_ATTEMPTS)).select(
-        F.to_date("ts").alias("event_date"),
         begun(F.col("ts"), BIN_S).alias("bin"),
         "ts",
         "cluster_id",
@@ -66,7 +80,7 @@ def _stormy(attempts: DataFrame, limits: StormLimits) -> DataFrame:
         F.sum(F.col("limit_key").isNotNull().cast("bigint")).alias("held"),
     )
     seconds = by_bin.withColumn("second", F.unix_seconds("bin"))
-    at_listener = Window.partitionBy("event_date", "cluster_id", "listener").orderBy("second")
+    at_listener = Window.partitionBy("cluster_id", "listener").orderBy("second")
 
     def begins_run(length_s: int) -> Column:
         """Return the first of this many seconds up to now, if they reach a limit together."""
@@ -86,21 +100,26 @@ def _stormy(attempts: DataFrame, limits: StormLimits) -> DataFrame:
 
 
 def _known_clients(connections: DataFrame, connection: DataFrame, request: DataFrame) -> DataFrame:
-    """Return the client of each connection, from its end, else its first request: acceptance reveals little."""
+    """Return the client of each connection of a second, from its end, else its first request.
+
+    Acceptance reveals little. What comes later than TELLING_S does not count, so that an hour needs few events of the
+    next one.
+    """
     ends = _telling(connection.where(F.col("event") == "closed"), is_end=True)
     tellings = ends.unionByName(_telling(request, is_end=False))
-    wanted = connections.where(F.col("connection_id").isNotNull()).select(*_CONNECTION)
+    wanted = connections.where(F.col("connection_id").isNotNull()).select("bin", *_CONNECTION).distinct()
     first = F.min_by(F.struct(*_WHO), F.struct(~F.col("is_end"), "seq"))
+    is_soon = (F.col("ts") >= F.col("bin")) & (F.col("ts") < after(F.col("bin"), TELLING_S))
     return (
-        tellings.join(F.broadcast(wanted), [*_CONNECTION], how="left_semi")
-        .groupBy(*_CONNECTION)
+        tellings.join(F.broadcast(wanted), [*_CONNECTION])
+        .where(is_soon)
+        .groupBy("bin", *_CONNECTION)
         .agg(first.alias("told"))
     )
 
 
 def _telling(frame: DataFrame, is_end: bool) -> DataFrame:
-    day = F.to_date("ts").alias("event_date")
-    return frame.select(day, *_CONNECTION[1:], F.lit(is_end).alias("is_end"), "seq", *_WHO)
+    return frame.select("ts", *_CONNECTION, F.lit(is_end).alias("is_end"), "seq", *_WHO)
 
 
 def _times(first: str, last: str) -> tuple[Column, Column]:

@@ -138,17 +138,13 @@ def _others(found: DataFrame, storm_requests: DataFrame) -> DataFrame:
         _span("before", BIN_S, minute, second),
         _span("during", BIN_S, second, after(begun(F.col("ended"), BIN_S), BIN_S)),
     )
-    stormy = (
-        found.select(*_EPISODE, "source_ip", "source_client_id", F.inline(spans))
-        .withColumn("bin", F.explode("places"))
-        .withColumn("event_date", F.to_date("bin"))
+    stormy = found.select(*_EPISODE, "source_ip", "source_client_id", F.inline(spans)).withColumn(
+        "bin", F.explode("places")
     )
     is_source = F.col("client_id").eqNullSafe(F.col("source_client_id")) & (
         F.col("client_id").isNotNull() | (F.col("client_ip") == F.col("source_ip"))
     )
-    of_others = storm_requests.join(F.broadcast(stormy), ["event_date", "cluster_id", "bin", "seconds"]).where(
-        ~is_source
-    )
+    of_others = storm_requests.join(F.broadcast(stormy), ["cluster_id", "bin", "seconds"]).where(~is_source)
     key = (*_EPISODE, "phase")
     phases = percentiles(_histograms(of_others, key), key, {"p99_us": 99})
 

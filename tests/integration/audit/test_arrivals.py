@@ -9,7 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -56,17 +56,19 @@ Spool = tuple[str, tuple[str, int, str], int]
 
 @settings(max_examples=LOOKED_AT, phases=NO_SHRINKING)
 @given(drawn=st.randoms(use_true_random=False))
-def test_days_are_built_of_the_same_segments_in_whatever_pieces_they_come(drawn: random.Random) -> None:
+def test_hours_are_built_of_the_same_segments_in_whatever_pieces_they_come(drawn: random.Random) -> None:
     files = _files(replace(DAYS, seed=drawn.randrange(3)))
     with TemporaryDirectory() as whole, TemporaryDirectory() as pieces:
         source = Path(pieces)
         for file in files:
             put(file, Path(whole))
         at_once = LandedSegments([whole], None, DAYS.now_us)
-        rows_of = {(day, spool) for entry in at_once.found.entries for day in entry.days() for spool in _spools(entry)}
+        rows_of = {
+            (hour, spool) for entry in at_once.found.entries for hour in entry.hours() for spool in _spools(entry)
+        }
         drawn.shuffle(files)
         remembered = None
-        built_of: dict[date, Counter[Spool]] = {}
+        built_of: dict[int, Counter[Spool]] = {}
         cuts = sorted(drawn.sample(range(1, len(files)), 3))
         for first, last in zip([0, *cuts], [*cuts, len(files)], strict=True):
             for file in files[first:last]:
@@ -75,19 +77,19 @@ def test_days_are_built_of_the_same_segments_in_whatever_pieces_they_come(drawn:
             waiting = look.touched
             asked = sorted(waiting)
             if last < len(files):
-                # Omit days, as --from and --to do.
+                # Omit hours, as --from and --to do.
                 asked = drawn.sample(asked, drawn.randint(0, len(asked)))
-            for day in asked:
-                there = Counter(spool for entry in look.found.touching([day]) for spool in _spools(entry))
-                built_of[day] = Counter({spool: times for spool, times in there.items() if (day, spool) in rows_of})
-                look.settle([day])
+            for hour in asked:
+                there = Counter(spool for entry in look.found.touching([hour]) for spool in _spools(entry))
+                built_of[hour] = Counter({spool: times for spool, times in there.items() if (hour, spool) in rows_of})
+                look.settle([hour])
             assert look.touched == waiting.difference(asked)
             remembered = look.remembered()
             if last < len(files):
                 _disturb(drawn, source, files[:last])
         again = LandedSegments([pieces], remembered, DAYS.now_us)
         assert (again.touched, again.lost) == (set(), set())
-        once = {day: Counter(spool for of_day, spool in rows_of if of_day == day) for day in at_once.touched}
+        once = {hour: Counter(spool for of_hour, spool in rows_of if of_hour == hour) for hour in at_once.touched}
         assert built_of == once
         assert again.holes(DAYS.now_us) == at_once.holes(DAYS.now_us)
         assert _damaged(again) == _damaged(at_once)
@@ -124,7 +126,8 @@ def test_files_deleted_before_their_day_is_built_are_reported_and_the_others_are
     for file in _files(week):
         put(file, source)
     manifest = built(spark, source, results, week.now_us, SETTINGS, last=days[0])
-    assert (list(manifest.days), manifest.pending) == ([str(days[0])], (str(days[1]),))
+    # Brokers stop in the second hour of a day.
+    assert (list(manifest.days), manifest.pending) == ([str(days[0])], (f"{days[1]}T00", f"{days[1]}T01"))
     gone = sorted(source.glob(f"*/arrival_date={days[1]}/*/*{cluster_id(0)}-0-*"))
     for path in gone:
         path.unlink()

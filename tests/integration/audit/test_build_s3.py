@@ -21,7 +21,7 @@ from tests.support.processes.s3_server import S3Server
 pytestmark = pytest.mark.full
 
 HOUR_US = 3_600_000_000
-LEFT = ("usage/event_date=2024-05-06/20240508T000000-0badcafe-00000.parquet", "_state/20240508T000000-0badcafe.json")
+LEFT = ("usage/event_date=2024-05-06/20240508T000000-0badcafe-00000.parquet", "_state/20240508T000000-0badcafe.state")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from audit_pipeline.jobs.progress import Progress
 from audit_pipeline.jobs.store import write_table
 from audit_pipeline.reading.live import LIVE, LiveManifest, read_live
 from audit_pipeline.reading.published import read_manifest, result_schema
-from audit_pipeline.results.clean import of_days
+from audit_pipeline.results.clean import of_hours
 from audit_pipeline.results.requested.usage import usage
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.tables import result_tables
@@ -95,7 +95,7 @@ def built_rows(spark: SparkSession, folder: Path) -> Rows:
 def computed(spark: SparkSession, folder: Path) -> Rows:
     """Compute what `build` makes of the files, without publishing it."""
     source = LandedSegments([str(folder / "segments")], None, time_ns() // 1000)
-    frame = usage(of_days(source.events(spark, source.touched), source.touched))
+    frame = usage(of_hours(source.events(spark, source.touched), source.touched))
     written = write_table(frame, "usage", str(folder / "expected"), "1")
     return added_up(folder / "expected", [path for paths in written.files.values() for path in paths])
 

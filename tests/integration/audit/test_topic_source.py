@@ -14,8 +14,7 @@ from audit_pipeline.ingest.kafka_events import KafkaEvents
 from audit_pipeline.jobs.computing import facts
 from audit_pipeline.jobs.store import prepare, write_table
 from audit_pipeline.reading.published import Manifest, result_schema, table_of
-from audit_pipeline.results.clean import of_days
-from audit_pipeline.results.settings import Settings
+from audit_pipeline.results.clean import of_hours
 from audit_pipeline.sources.named import named_source
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.publish import publish, published_numbers
@@ -79,14 +78,14 @@ class torn:  # noqa: N801 - a topic
 def facts_of(spark: SparkSession, source: str, written: Path) -> dict[str, list[str]]:
     """Return the input of all results: facts, holes, and files that were set aside."""
     found = named_source(spark, [source], None, WEEK.now_us)
-    days = found.touched
+    hours = found.touched
     told = {
-        "days": sorted(map(str, days)),
+        "hours": sorted(map(str, hours)),
         "holes": list(map(str, found.holes(WEEK.now_us))),
         "apart": list(map(str, found.set_aside)),
     }
     prepare(spark, FolderTarget(written))
-    for name, frame in facts(of_days(found.events(spark, days), days), Settings()).items():
+    for name, frame in facts(of_hours(found.events(spark, hours), hours)).items():
         files = write_table(frame, name, str(written), "1").files
         manifest = Manifest("1", 0, {name: files})
         rows = table_of(FolderTarget(written), manifest, name, result_schema(name)).to_table()

@@ -44,6 +44,7 @@ FULL = pipeline(
     image="registry.example.org/audit:0.2.0",
     resources={"requests": {"cpu": "1"}, "limits": {"cpu": "4", "memory": "4Gi"}},
     retentionDays=400,
+    segmentMs=5_000,
     report=False,
 )
 MIRROR = {"name": "eu", "sourceCluster": "a", "mirrorCluster": "b"}

@@ -258,6 +258,9 @@ class AuditPipelineSpec(Model):
     1Gi memory, limits of 4 cpu and 2Gi memory."""
     retention_days: int | None = Field(default=None, ge=1, le=36500)
     """Age in days after which results are deleted; they are never deleted if absent."""
+    segment_ms: int | None = Field(default=None, ge=1, le=86_400_000)
+    """segment.ms of the audit logs in the source, in milliseconds; 60000 if absent. The audit log of a broker counts as
+    open if it has no end, and its last segment ended more than twice as long ago."""
     report: bool = True
     """Whether each run writes a page for users, report.html, beside the results."""
 

@@ -82,6 +82,8 @@ def arguments(pipeline: AuditPipeline, places: AuditPlaces) -> list[str]:
         words += [f"--{name}", f"{FILES_PATH}/{name}.json"]
     if spec.retention_days is not None:
         words += ["--retention-days", str(spec.retention_days)]
+    if spec.segment_ms is not None:
+        words += ["--segment-ms", str(spec.segment_ms)]
     if spec.report:
         words += [THEN, "report", "--results", results, "--publish"]
         words += [f"--cluster-name={cluster_id}={name}" for cluster_id, name in places.cluster_names]

@@ -148,6 +148,17 @@ TOPIC_DAYS: Final = """
     GROUP BY event_date, cluster_id, topic
 """
 
+REPLICA_HOURS: Final = """
+    WITH newest AS (
+        SELECT hour_of(ts) AS hour, * FROM inventory
+        QUALIFY boot_id = max(boot_id) OVER (PARTITION BY hour_of(ts), cluster_id, broker_id)
+    )
+    SELECT day_of(hour) AS event_date, hour, cluster_id, broker_id, topic, "partition", boot_id, seq, ts AS told, bytes,
+        is_leader, is_deleted IS TRUE AS is_deleted
+    FROM newest
+    QUALIFY row_number() OVER (PARTITION BY hour, cluster_id, broker_id, topic, "partition" ORDER BY seq DESC) = 1
+"""
+
 INVENTORY_HOURS: Final = """
     WITH
     own AS (SELECT hour_of(ts) AS hour, * FROM inventory),
@@ -199,36 +210,36 @@ REPLICAS: Final = """
 """
 
 _ATTEMPTS: Final = """
-    SELECT day_of(ts) AS day, bin_of(ts) AS bin, * EXCLUDE (limit_key),
+    SELECT bin_of(ts) AS bin, * EXCLUDE (limit_key),
         coalesce(limit_key, CASE WHEN event <> 'accepted' AND reason NOT LIKE '% %' THEN reason END) AS limit_key
     FROM connection WHERE event IN ('accepted', 'limited', 'refused')
 """
 # Runs of seconds that reach the limits $connections and $held, without a shorter one in them; then what is close.
 _STORMY: Final = f"""
     by_bin AS (
-        SELECT day, cluster_id, listener, bin, count(*) FILTER (event <> 'limited') AS connections,
+        SELECT cluster_id, listener, bin, count(*) FILTER (event <> 'limited') AS connections,
             count(*) FILTER (limit_key IS NOT NULL) AS held
         FROM ({_ATTEMPTS}) GROUP BY ALL
     ),
     runs AS (
-        SELECT day, cluster_id, listener, f.bin AS first, l.bin AS last
-        FROM by_bin f JOIN by_bin l USING (day, cluster_id, listener) JOIN by_bin b USING (day, cluster_id, listener)
+        SELECT cluster_id, listener, f.bin AS first, l.bin AS last
+        FROM by_bin f JOIN by_bin l USING (cluster_id, listener) JOIN by_bin b USING (cluster_id, listener)
         WHERE l.bin BETWEEN f.bin AND f.bin + 9000000 AND b.bin BETWEEN f.bin AND l.bin
         GROUP BY ALL
         HAVING sum(b.connections) >= $connections OR sum(b.held) >= $held
     ),
     shortest AS (
         SELECT * FROM runs r WHERE NOT EXISTS (
-            FROM runs s WHERE (s.day, s.cluster_id, s.listener) = (r.day, r.cluster_id, r.listener)
+            FROM runs s WHERE (s.cluster_id, s.listener) = (r.cluster_id, r.listener)
                 AND s.first >= r.first AND s.last <= r.last AND s.last - s.first < r.last - r.first
         )
     ),
     in_run AS (
-        SELECT DISTINCT day, cluster_id, listener, bin FROM by_bin b JOIN shortest s USING (day, cluster_id, listener)
+        SELECT DISTINCT cluster_id, listener, bin FROM by_bin b JOIN shortest s USING (cluster_id, listener)
         WHERE b.bin BETWEEN s.first AND s.last
     ),
     stormy AS (
-        SELECT DISTINCT day, cluster_id, listener, b.bin FROM by_bin b JOIN in_run i USING (day, cluster_id, listener)
+        SELECT DISTINCT cluster_id, listener, b.bin FROM by_bin b JOIN in_run i USING (cluster_id, listener)
         WHERE b.bin BETWEEN i.bin - 2000000 AND i.bin + 2000000
     )
 """
@@ -237,35 +248,37 @@ STORM_BINS: Final = f"""
     WITH
     told AS ({_ATTEMPTS}),
     {_STORMY},
-    ends AS (
-        SELECT day_of(ts) AS day, cluster_id, broker_id, boot_id, connection_id,
+    tellings AS (
+        SELECT ts, false AS is_first, seq, cluster_id, broker_id, boot_id, connection_id,
             principal, client_id, software_name, software_version
         FROM connection WHERE event = 'closed' AND connection_id IS NOT NULL
-    ),
-    firsts AS (
-        SELECT day_of(ts) AS day, cluster_id, broker_id, boot_id, connection_id,
+        UNION ALL
+        SELECT ts, true, seq, cluster_id, broker_id, boot_id, connection_id,
             principal, client_id, software_name, software_version
         FROM request WHERE connection_id IS NOT NULL
-        QUALIFY row_number() OVER (
-            PARTITION BY day_of(ts), cluster_id, broker_id, boot_id, connection_id ORDER BY seq
-        ) = 1
+    ),
+    stormy_connections AS (
+        SELECT DISTINCT bin, cluster_id, broker_id, boot_id, connection_id
+        FROM told SEMI JOIN stormy USING (cluster_id, listener, bin)
     ),
     known AS (
-        SELECT * FROM ends
-        UNION ALL
-        SELECT * FROM firsts ANTI JOIN ends USING (day, cluster_id, broker_id, boot_id, connection_id)
+        SELECT * FROM stormy_connections c JOIN tellings t USING (cluster_id, broker_id, boot_id, connection_id)
+        WHERE t.ts >= c.bin AND t.ts < c.bin + 600000000
+        QUALIFY row_number() OVER (
+            PARTITION BY bin, cluster_id, broker_id, boot_id, connection_id ORDER BY is_first, seq
+        ) = 1
     ),
     named AS (
-        SELECT t.day, t.bin, t.ts, t.cluster_id, t.listener, t.client_ip, t.event,
-            CASE WHEN k.day IS NULL THEN t.principal ELSE k.principal END AS principal,
-            CASE WHEN k.day IS NULL THEN t.client_id ELSE k.client_id END AS client_id,
-            CASE WHEN k.day IS NULL THEN t.software_name ELSE k.software_name END AS software_name,
-            CASE WHEN k.day IS NULL THEN t.software_version ELSE k.software_version END AS software_version,
+        SELECT t.bin, t.ts, t.cluster_id, t.listener, t.client_ip, t.event,
+            CASE WHEN k.seq IS NULL THEN t.principal ELSE k.principal END AS principal,
+            CASE WHEN k.seq IS NULL THEN t.client_id ELSE k.client_id END AS client_id,
+            CASE WHEN k.seq IS NULL THEN t.software_name ELSE k.software_name END AS software_name,
+            CASE WHEN k.seq IS NULL THEN t.software_version ELSE k.software_version END AS software_version,
             t.listener_rate, t.limit_quota, t.limit_key, t.limit_entity, t.limit_value
-        FROM told t SEMI JOIN stormy USING (day, cluster_id, listener, bin)
-        LEFT JOIN known k USING (day, cluster_id, broker_id, boot_id, connection_id)
+        FROM told t SEMI JOIN stormy USING (cluster_id, listener, bin)
+        LEFT JOIN known k USING (bin, cluster_id, broker_id, boot_id, connection_id)
     )
-    SELECT day AS event_date, bin, cluster_id, listener, principal, client_id, client_ip, software_name,
+    SELECT day_of(bin) AS event_date, bin, cluster_id, listener, principal, client_id, client_ip, software_name,
         software_version, listener_rate, limit_quota, limit_key, limit_entity, limit_value,
         min(ts) AS first_ts, max(ts) AS last_ts,
         count(*) FILTER (event = 'accepted') AS accepted,
@@ -277,17 +290,17 @@ STORM_BINS: Final = f"""
 
 STORM_REQUESTS: Final = """
     WITH
-    stormy AS (SELECT DISTINCT event_date, cluster_id, listener, bin FROM storm_bins),
+    stormy AS (SELECT DISTINCT cluster_id, listener, bin FROM storm_bins),
     begins AS (
-        SELECT *, bin - lag(bin) OVER (PARTITION BY event_date, cluster_id, listener ORDER BY bin) AS pause FROM stormy
+        SELECT *, bin - lag(bin) OVER (PARTITION BY cluster_id, listener ORDER BY bin) AS pause FROM stormy
     ),
     numbered AS (
         SELECT *, count(*) FILTER (pause IS NULL OR pause > 11000000)
-            OVER (PARTITION BY event_date, cluster_id, listener ORDER BY bin) AS storm
+            OVER (PARTITION BY cluster_id, listener ORDER BY bin) AS storm
         FROM begins
     ),
     spans AS (
-        SELECT event_date, cluster_id, listener, storm, minute_of(min(bin)) AS begin_minute, max(bin) AS last
+        SELECT cluster_id, listener, storm, minute_of(min(bin)) AS begin_minute, max(bin) AS last
         FROM numbered GROUP BY ALL
     ),
     timed AS (
@@ -298,11 +311,11 @@ STORM_REQUESTS: Final = """
     ),
     placed AS (
         SELECT event_date, minute_of(ts) AS bin, 60 AS seconds, cluster_id, client_ip, client_id, bucket
-        FROM timed t SEMI JOIN spans s ON s.event_date = t.event_date AND s.cluster_id = t.cluster_id
+        FROM timed t SEMI JOIN spans s ON s.cluster_id = t.cluster_id
             AND minute_of(t.ts) BETWEEN s.begin_minute - 600000000 AND minute_of(s.last)
         UNION ALL
         SELECT event_date, bin_of(ts), 1, cluster_id, client_ip, client_id, bucket
-        FROM timed t SEMI JOIN spans s ON s.event_date = t.event_date AND s.cluster_id = t.cluster_id
+        FROM timed t SEMI JOIN spans s ON s.cluster_id = t.cluster_id
             AND bin_of(t.ts) BETWEEN s.begin_minute AND s.last
     )
     SELECT *, count(*) AS measured FROM placed GROUP BY ALL
@@ -311,24 +324,24 @@ STORM_REQUESTS: Final = """
 MIRROR_BUCKETS: Final = """
     WITH
     batches AS (
-        SELECT day_of(ts) AS day, cluster_id, topic, records, window_of(max_ts) AS ends,
+        SELECT hour_of(ts) AS hour, cluster_id, topic, records, window_of(max_ts) AS ends,
             window_of(least(base_ts, max_ts) - 2000000) AS low, window_of(max_ts + 2000000) AS high
         FROM "partition"
         WHERE api_key = 0 AND error_code = 0 AND records > 0 AND base_ts IS NOT NULL AND max_ts IS NOT NULL
     ),
     spread AS (
-        SELECT day, cluster_id, topic,
+        SELECT hour, cluster_id, topic,
             unnest(generate_series(greatest(low, high - 143 * 600000000::BIGINT), high, 600000000)) AS bucket,
             CASE WHEN low = high THEN records ELSE 0 END AS placed, records AS possible, 0 AS ending
         FROM batches
     ),
     ended AS (
-        SELECT day, cluster_id, topic, ends AS bucket, 0 AS placed, 0 AS possible, records AS ending FROM batches
+        SELECT hour, cluster_id, topic, ends AS bucket, 0 AS placed, 0 AS possible, records AS ending FROM batches
     )
-    SELECT day AS event_date, cluster_id, topic, bucket, sum(placed) AS records_placed,
+    SELECT day_of(hour) AS event_date, hour, cluster_id, topic, bucket, sum(placed) AS records_placed,
         sum(possible) AS records_possible, sum(ending) AS records_ending
     FROM (SELECT * FROM spread UNION ALL SELECT * FROM ended)
-    GROUP BY day, cluster_id, topic, bucket
+    GROUP BY hour, cluster_id, topic, bucket
 """
 
 HEARD_WINDOWS: Final = """
@@ -353,7 +366,8 @@ HEARD_WINDOWS: Final = """
 """
 
 REGISTRATIONS: Final = """
-    SELECT day_of(ts) AS event_date, cluster_id, broker::INTEGER AS broker_id, min(ts) AS first_told
+    SELECT day_of(ts) AS event_date, hour_of(ts) AS hour, cluster_id, broker::INTEGER AS broker_id,
+        min(ts) AS first_told
     FROM (SELECT ts, cluster_id, unnest(string_split(registered_brokers, ',')) AS broker FROM inventory)
     GROUP BY ALL
 """
@@ -373,6 +387,7 @@ FACTS: Final = {
     "latency_hist": LATENCY_HIST,
     "minutes": MINUTES,
     "topic_days": TOPIC_DAYS,
+    "replica_hours": REPLICA_HOURS,
     "inventory_hours": INVENTORY_HOURS,
     "replicas": REPLICAS,
     "storm_bins": STORM_BINS,

@@ -1,9 +1,10 @@
-"""The days that a build computes: new ones, and those with other settings, but none that would lose events."""
+"""The hours and days that a build computes: new ones, those with other settings, and none that would lose events."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
-from audit_pipeline.jobs.days import AskedDays, days_to_build, days_to_compute, note_of, results_mark
+from audit_pipeline.hours import hours_of_day
+from audit_pipeline.jobs.days import AskedDays, beside, days_to_compute, hours_to_build, note_of, results_mark
 from audit_pipeline.results.settings import Prices, Settings, StormLimits
 
 A, B, C = date(2026, 11, 18), date(2026, 11, 19), date(2026, 11, 20)
@@ -15,25 +16,32 @@ def noted(day: date, settings: Settings = PLAIN, **more: object) -> dict[str, di
     return {day.isoformat(): {**told, "settings": results_mark(settings), **more}}
 
 
-def test_days_with_new_events_are_built_if_requested() -> None:
-    assert days_to_build({C, A}, set(), {}, AskedDays(), PLAIN) == [A, C]
-    assert days_to_build({A, B, C}, set(), {}, AskedDays(first=B, last=B), PLAIN) == [B]
-    assert days_to_build({A, B, C}, set(), {}, AskedDays(oldest=B), PLAIN) == [B, C]
+def test_hours_with_new_events_are_built_if_their_day_is_requested() -> None:
+    first, second, third = (hours_of_day(day)[5] for day in (A, B, C))
+    assert hours_to_build({third, first}, set(), {}, AskedDays(), PLAIN) == [first, third]
+    assert hours_to_build({first, second, third}, set(), {}, AskedDays(first=B, last=B), PLAIN) == [second]
+    assert hours_to_build({first, second, third}, set(), {}, AskedDays(oldest=B), PLAIN) == [second, third]
 
 
-def test_days_whose_files_were_deleted_are_not_rebuilt() -> None:
-    assert days_to_build({A, B}, {A}, noted(A), AskedDays(), PLAIN) == [B]
+def test_hours_whose_files_were_deleted_are_not_rebuilt() -> None:
+    first, second, *_ = hours_of_day(A)
+    assert hours_to_build({first, second}, {first}, noted(A), AskedDays(), PLAIN) == [second]
 
 
 def test_other_limits_of_storms_need_the_events_of_all_days_again() -> None:
     others = replace(PLAIN, storms=StormLimits(connections=50))
-    assert days_to_build(set(), {B}, {**noted(A), **noted(B)}, AskedDays(), others) == [A]
-    assert days_to_build(set(), set(), noted(A), AskedDays(), PLAIN) == []
+    lost = set(hours_of_day(B))
+    assert hours_to_build(set(), lost, {**noted(A), **noted(B)}, AskedDays(), others) == list(hours_of_day(A))
+    assert hours_to_build(set(), set(), noted(A), AskedDays(), PLAIN) == []
+
+
+def test_a_storm_at_the_edge_of_an_hour_concerns_the_hour_beside_it() -> None:
+    assert beside([7, 8, 11]) == {6, 9, 10, 12}
 
 
 def test_other_prices_need_results_again_and_no_events() -> None:
     others = replace(PLAIN, prices=Prices("EUR", {"ingress": 1.0}))
-    assert days_to_build(set(), set(), noted(A), AskedDays(), others) == []
+    assert hours_to_build(set(), set(), noted(A), AskedDays(), others) == []
     assert days_to_compute({**noted(A), **noted(B, others)}, others) == [A]
 
 

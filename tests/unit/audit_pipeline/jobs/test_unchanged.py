@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from audit_pipeline.hours import by_day
 from audit_pipeline.jobs.days import AskedDays, note_of, results_mark
 from audit_pipeline.jobs.unchanged import MADE_FROM, made_from, published_again
 from audit_pipeline.reading.published import STATE_TABLE, Manifest, read_manifest
@@ -30,11 +31,11 @@ class Built:
         write_week(WEEK, self.segments)
         source = self.scanned(None)
         source.settle(sorted(source.touched))
-        state = f"{STATE_TABLE}/20261110T000000-0000beef.json"
+        state = f"{STATE_TABLE}/20261110T000000-0000beef.state"
         self.target.put(state, source.remembered())
         notes = {
             day.isoformat(): note_of(None, day, LATER_US, 0, SETTINGS) | {"settings": results_mark(SETTINGS)}
-            for day in LandedSegments([str(self.segments)], None, LATER_US).touched
+            for day in by_day(self.scanned(None).touched)
         }
         digest = made_from(SETTINGS, source.holes(LATER_US - SETTLED_US), source.set_aside)
         self.former = Manifest("1", LATER_US, {STATE_TABLE: {"": (state,)}}, notes, summary={MADE_FROM: digest})
@@ -59,13 +60,14 @@ def test_the_same_results_are_published_as_those_of_now(built: Built) -> None:
     manifest = built.again()
     assert manifest is not None
     assert (manifest.version, manifest.built_us, manifest.files) == ("1", LATER_US + HOUR_US, built.former.files)
+    assert (manifest.summary["rows"], manifest.summary["hours"]) == ({}, [])
     assert read_manifest(built.target) == manifest
 
 
 def test_whatever_is_new_needs_a_build(built: Built) -> None:
     assert built.again(Settings(storms=StormLimits(connections=7))) is None
     assert built.again(asked=AskedDays(oldest=date(2027, 1, 1))) is None
-    assert built.again(former=replace(built.former, pending=("2026-11-09",))) is None
+    assert built.again(former=replace(built.former, pending=("2026-11-09T05",))) is None
     assert built.again(former=replace(built.former, summary={})) is None
     (day, *_) = built.former.days
     assert built.again(former=replace(built.former, days={day: {}})) is None

@@ -25,7 +25,7 @@ BEGAN_US = int(datetime(2024, 5, 8, tzinfo=UTC).timestamp()) * 1_000_000
 KILLED = "20240508T000000-0badcafe"
 LEFT = (
     f"usage/event_date=2024-05-06/{KILLED}-00000.parquet",
-    f"_state/{KILLED}.json",
+    f"_state/{KILLED}.state",
     f"{NOTE_PREFIX}{KILLED}-usage.json",
 )
 NAMED = "usage/event_date=2024-05-06/20240506T120000-600dcafe-00000.parquet"
@@ -62,7 +62,7 @@ def test_files_that_no_build_has_written_are_never_removed(tmp_path: Path) -> No
     unfinished = {
         "__manifest.json.7",
         "_report.html.7",
-        f"_state/_{KILLED}.json.7",
+        f"_state/_{KILLED}.state.7",
         f"_drafts/{KILLED}-usage/of_day=2024-05-06/part-0",
     }
     for path in (*others, *LEFT, *unfinished):
@@ -86,11 +86,11 @@ def test_a_published_manifest_reads_back(tmp_path: Path) -> None:
     publish(target, manifest)
     assert read_manifest(target) == manifest
     target.put(MANIFEST, b'{"format": 2}')
-    with pytest.raises(BadUseError, match="format 2, but this version reads format 3: give another folder"):
+    with pytest.raises(BadUseError, match="format 2, but this version reads format 4: give another folder"):
         read_manifest(target)
 
 
-@pytest.mark.parametrize("torn", [b"", b'{"format": 3, "fil', b"[]", b'{"format": 3}', b"\xff\xfe{"])
+@pytest.mark.parametrize("torn", [b"", b'{"format": 3, "fil', b"[]", b'{"format": 4}', b"\xff\xfe{"])
 def test_a_manifest_that_is_damaged_is_not_taken_for_none(tmp_path: Path, torn: bytes) -> None:
     target = FolderTarget(tmp_path)
     target.put(MANIFEST, torn)

@@ -64,16 +64,18 @@ def test_holes_and_registered_brokers_without_events_are_in_their_windows(spark:
         at(f"{DAY} 10:30:00", 1, registered_brokers="1,2,30"),
         at(f"{DAY} 10:20:00", 2, registered_brokers="1,30"),
         at(f"{DAY} 10:40:00", 3, registered_brokers="1,4"),
+        at(f"{DAY} 09:50:00", 5, registered_brokers="1"),
         at(f"{DAY} 09:00:00", 4),
     )
-    registered = registrations(inventory.withColumn("event_date", inventory["ts"].cast("date")))
+    registered = registrations(inventory)
     expected = results(
         spark,
         "registrations",
-        (DAY, "c1", 1, f"{DAY} 10:20:00"),
-        (DAY, "c1", 2, f"{DAY} 10:30:00"),
-        (DAY, "c1", 4, f"{DAY} 10:40:00"),
-        (DAY, "c1", 30, f"{DAY} 10:20:00"),
+        (DAY, f"{DAY} 09:00:00", "c1", 1, f"{DAY} 09:50:00"),
+        (DAY, f"{DAY} 10:00:00", "c1", 1, f"{DAY} 10:20:00"),
+        (DAY, f"{DAY} 10:00:00", "c1", 2, f"{DAY} 10:30:00"),
+        (DAY, f"{DAY} 10:00:00", "c1", 4, f"{DAY} 10:40:00"),
+        (DAY, f"{DAY} 10:00:00", "c1", 30, f"{DAY} 10:20:00"),
     )
     assertDataFrameEqual(registered, expected)
 

@@ -7,6 +7,7 @@ from itertools import permutations
 
 import pytest
 
+from audit_pipeline.hours import hours_of_day
 from audit_pipeline.sources.catalogue import (
     DAY_US,
     Catalogue,
@@ -15,12 +16,15 @@ from audit_pipeline.sources.catalogue import (
     SetAside,
     built_with,
     catalogue,
-    days_that_lost,
     holes,
-    touched_days,
+    hours_that_lost,
+    touched_hours,
 )
 
 DAY, NEXT_DAY = date(2026, 11, 20), date(2026, 11, 21)
+HOUR, MIDNIGHT = hours_of_day(DAY)[5], hours_of_day(NEXT_DAY)[0]
+OVER_MIDNIGHT = set(range(HOUR, MIDNIGHT + 1))
+"""The hours of a file that begins in HOUR and ends after midnight."""
 START_US = 1_795_132_800_000_000
 HOUR_US = 3_600_000_000
 BEGAN_US = START_US + 5 * HOUR_US
@@ -59,8 +63,8 @@ def found(*present: SegmentEntry, former: Sequence[SegmentEntry] = ()) -> Catalo
 
 
 def built(of: Catalogue) -> list[SegmentEntry]:
-    """The remembered entries after all days with events of the files were built."""
-    return built_with(of.entries, {day for each in of.entries for day in each.days()})
+    """The remembered entries after all hours with events of the files were built."""
+    return built_with(of.entries, {hour for each in of.entries for hour in each.hours()})
 
 
 def ranges(of: Catalogue) -> list[tuple[int, int]]:
@@ -68,7 +72,7 @@ def ranges(of: Catalogue) -> list[tuple[int, int]]:
 
 
 def test_the_start_of_the_day_is_what_the_test_takes_it_for() -> None:
-    assert entry(0).days() == {DAY}
+    assert list(entry(0).hours()) == [HOUR]
 
 
 def test_a_copy_and_what_was_merged_into_another_file_are_duplicates() -> None:
@@ -107,11 +111,11 @@ def test_files_that_share_spools_come_to_the_same_in_whatever_order_builds_find_
     for low, high in order:
         there.append(entry(low, high))
         of = found(*there, former=former)
-        assert days_that_lost(of.entries) == set()
-        if DAY in touched_days(of, former):
-            rows_of_day = {(each.low, each.high) for each in of.touching([DAY])}
+        assert hours_that_lost(of.entries) == set()
+        if HOUR in touched_hours(of, former):
+            rows_of_day = {(each.low, each.high) for each in of.touching([HOUR])}
         former = built(of)
-        assert touched_days(found(*there, former=former), former) == set()
+        assert touched_hours(found(*there, former=former), former) == set()
     assert rows_of_day == {(0, 2), (3, 5)}
     assert [(each.reason, each.path) for each in of.apart] == [
         ("duplicate", entry(2, 3).path),
@@ -119,75 +123,75 @@ def test_files_that_share_spools_come_to_the_same_in_whatever_order_builds_find_
     ]
 
 
-def test_days_of_a_file_that_counted_and_is_left_out_now_are_built_again() -> None:
+def test_hours_of_a_file_that_counted_and_is_left_out_now_are_built_again() -> None:
     over_midnight = entry(2, 3, ts_max=START_US + DAY_US + 5)
     before = built(found(over_midnight))
     of = found(over_midnight, entry(0, 2), former=before)
     assert ranges(of) == [(0, 2)]
-    assert touched_days(of, before) == {DAY, NEXT_DAY}
+    assert touched_hours(of, before) == OVER_MIDNIGHT
 
 
-def test_merging_touches_no_day_and_loses_none() -> None:
+def test_merging_touches_no_hour_and_loses_none() -> None:
     before = built(found(entry(0), entry(1)))
     of = found(entry(0, 1), former=before)
-    assert touched_days(of, before) == set()
-    assert days_that_lost(of.entries) == set()
+    assert touched_hours(of, before) == set()
+    assert hours_that_lost(of.entries) == set()
     assert ranges(of) == [(0, 1)]
 
 
-def test_a_file_that_was_not_there_touches_its_days() -> None:
+def test_a_file_that_was_not_there_touches_its_hours() -> None:
     before = built(found(entry(0)))
     over_midnight = entry(1, ts_max=START_US + DAY_US + 5)
     of = found(entry(0), over_midnight, former=before)
-    assert touched_days(of, before) == {DAY, NEXT_DAY}
-    assert touched_days(found(entry(0), former=before), before) == set()
+    assert touched_hours(of, before) == OVER_MIDNIGHT
+    assert touched_hours(found(entry(0), former=before), before) == set()
 
 
-def test_a_file_touches_a_day_until_it_was_built_with_it() -> None:
+def test_a_file_touches_an_hour_until_it_was_built_with_it() -> None:
     over_midnight = entry(1, ts_max=START_US + DAY_US + 5)
-    before = built_with(found(entry(0), over_midnight).entries, {DAY})
-    assert touched_days(found(entry(0), over_midnight, former=before), before) == {NEXT_DAY}
+    before = built_with(found(entry(0), over_midnight).entries, hours_of_day(DAY))
+    assert touched_hours(found(entry(0), over_midnight, former=before), before) == {MIDNIGHT}
     merged = found(entry(0, 1, ts_max=START_US + DAY_US + 5), former=before)
-    assert touched_days(merged, before) == {NEXT_DAY}
+    assert touched_hours(merged, before) == {MIDNIGHT}
 
 
-def test_spools_that_reappear_in_other_files_touch_the_day_built_without_them() -> None:
+def test_spools_that_reappear_in_other_files_touch_the_hour_built_without_them() -> None:
     before = built_with(found(entry(0, 1), entry(2)).entries, [])
     after = built(found(entry(2), former=before))
     back = found(entry(0), entry(1), entry(2), former=after)
-    assert (back.apart, touched_days(back, after)) == ((), {DAY})
+    assert (back.apart, touched_hours(back, after)) == ((), {HOUR})
 
 
-def test_a_day_whose_files_were_deleted_stays_as_built() -> None:
+def test_an_hour_whose_files_were_deleted_stays_as_built() -> None:
     before = built(found(entry(0), entry(1)))
     of = found(entry(1), entry(2), former=before)
-    assert days_that_lost(of.entries) == {DAY}
-    assert touched_days(of, before) == set()
+    assert hours_that_lost(of.entries) == {HOUR}
+    assert touched_hours(of, before) == set()
     (late,) = of.apart
     assert (late.reason, late.event_date) == ("expired", DAY)
     again = found(entry(1), entry(2), former=of.entries)
     assert [each.reason for each in again.apart] == ["expired"]
 
 
-def test_files_deleted_before_their_day_is_built_are_reported_and_the_others_are_built() -> None:
-    before = built_with(found(entry(0), entry(1), entry(2, day=1)).entries, {NEXT_DAY})
+def test_files_deleted_before_their_hour_is_built_are_reported_and_the_others_are_built() -> None:
+    before = built_with(found(entry(0), entry(1), entry(2, day=1)).entries, hours_of_day(NEXT_DAY))
     of = found(entry(1), entry(2, day=1), former=before)
-    assert (days_that_lost(of.entries), touched_days(of, before)) == (set(), {DAY})
+    assert (hours_that_lost(of.entries), touched_hours(of, before)) == (set(), {HOUR})
     (told,) = of.apart
     assert (told.path, told.reason, told.event_date, told.rows) == (entry(0).path, "lost", DAY, 10)
     after = built(of)
     again = found(entry(1), entry(2, day=1), former=after)
     assert [each.reason for each in again.apart] == ["lost"]
-    assert touched_days(again, after) == set()
+    assert touched_hours(again, after) == set()
     back = found(entry(0), entry(1), entry(2, day=1), former=after)
-    assert (back.apart, touched_days(back, after)) == ((), {DAY})
+    assert (back.apart, touched_hours(back, after)) == ((), {HOUR})
 
 
 def test_a_file_deleted_after_one_of_its_two_days_was_built_is_lost_for_the_other_day() -> None:
     over_midnight = entry(0, ts_max=START_US + DAY_US + 5)
-    before = built_with(found(over_midnight).entries, {DAY})
+    before = built_with(found(over_midnight).entries, hours_of_day(DAY))
     of = found(former=before)
-    assert days_that_lost(of.entries) == {DAY}
+    assert hours_that_lost(of.entries) == OVER_MIDNIGHT - {MIDNIGHT}
     assert [(each.reason, each.event_date, each.rows) for each in of.apart] == [("lost", NEXT_DAY, None)]
 
 
@@ -195,14 +199,17 @@ def test_a_file_that_is_damaged_when_its_day_was_built_stays_in_results_and_is_t
     before = built(found(entry(0), entry(1)))
     damaged = replace(before[0], fault="corrupt", detail="a page does not match its checksum")
     of = found(damaged, before[1], former=before)
-    assert (days_that_lost(of.entries), touched_days(of, before)) == ({DAY}, set())
+    assert (hours_that_lost(of.entries), touched_hours(of, before)) == ({HOUR}, set())
     assert [(each.reason, each.detail) for each in of.apart] == [
-        ("corrupt", f"a page does not match its checksum; the results of {DAY} were built before and include it")
+        (
+            "corrupt",
+            f"a page does not match its checksum; the results of {DAY} 05:00 to 06:00 were built before and include it",
+        )
     ]
     unread = SetAside(entry(0).path, "corrupt", DAY, "c", 1, "request", detail="its footer cannot be read")
     of = catalogue([before[1]], before, [unread])
     assert [each.detail for each in of.apart] == [
-        f"its footer cannot be read; the results of {DAY} were built before and include it"
+        f"its footer cannot be read; the results of {DAY} 05:00 to 06:00 were built before and include it"
     ]
     (told,) = catalogue([before[1]], found(entry(0), entry(1)).entries, [unread]).apart
     assert told == unread
@@ -213,7 +220,7 @@ def test_a_quarantined_file_counts_again_once_it_is_intact() -> None:
     of = found(torn)
     assert (ranges(of), [each.reason for each in of.apart]) == ([], ["corrupt"])
     mended = found(entry(0, size=200), former=built(of))
-    assert touched_days(mended, of.entries) == {DAY}
+    assert touched_hours(mended, of.entries) == {HOUR}
 
 
 def test_numbers_between_segments_are_holes_of_the_day_of_the_later_one() -> None:
@@ -263,9 +270,9 @@ def test_a_late_file_counts_once_the_missing_files_are_back() -> None:
     late = found(entry(1), former=before).entries
     back = found(entry(0), entry(1), former=late)
     assert back.apart == ()
-    assert touched_days(back, late) == {DAY}
+    assert touched_hours(back, late) == {HOUR}
     after = built(back)
-    assert touched_days(found(entry(0), entry(1), former=after), after) == set()
+    assert touched_hours(found(entry(0), entry(1), former=after), after) == set()
 
 
 def test_a_late_file_stays_reported_after_a_merge_with_others() -> None:
@@ -273,4 +280,11 @@ def test_a_late_file_stays_reported_after_a_merge_with_others() -> None:
     late = found(entry(1, day=1), entry(2), former=before).entries
     merged = found(entry(1, 2, ts_max=START_US + DAY_US + 5 * HOUR_US), former=late)
     assert [(each.reason, each.event_date) for each in merged.apart] == [("expired", DAY)]
-    assert touched_days(merged, late) == set()
+    assert touched_hours(merged, late) == set()
+
+
+def test_only_the_hours_of_a_day_that_lost_files_stay_as_built() -> None:
+    before = built(found(entry(0), entry(1, ts_min=START_US, ts_max=START_US)))
+    of = found(entry(1, ts_min=START_US, ts_max=START_US), entry(2, ts_min=START_US, ts_max=START_US), former=before)
+    assert hours_that_lost(of.entries) == {HOUR}
+    assert (touched_hours(of, before), of.apart) == ({hours_of_day(DAY)[0]}, ())

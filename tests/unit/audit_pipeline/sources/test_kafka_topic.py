@@ -6,8 +6,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from audit_pipeline.errors import BadUseError
-from audit_pipeline.sources.kafka_topic import AuditTopic, Offsets
+from audit_pipeline.sources.kafka_topic import AuditTopic, Offsets, Remembered
 from audit_pipeline.sources.landed import LandedSegments
+from audit_pipeline.sources.remembered import packed
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.publish import publish, published_numbers
 from tests.support.audit.audit_weeks.week import Week, arrivals, put
@@ -57,7 +58,7 @@ def files(folder: Path, remembered: bytes | None = None) -> LandedSegments:
     return LandedSegments([str(folder)], remembered, WEEK.now_us)
 
 
-def test_the_topic_gives_the_same_days_and_segments_as_the_files(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_topic_gives_the_same_hours_and_segments_as_the_files(spark: SparkSession, tmp_path: Path) -> None:
     batches, _ = arrivals(WEEK)
     for file in batches[0]:
         put(file, tmp_path)
@@ -75,29 +76,29 @@ def test_the_topic_gives_the_same_days_and_segments_as_the_files(spark: SparkSes
             put(file, tmp_path)
     publish_all(tmp_path, topic)
     found, landed = look(spark, topic, first.remembered()), files(tmp_path, first_files.remembered())
-    days = landed.touched
-    assert found.touched == days != set()
+    hours = landed.touched
+    assert found.touched == hours != set()
     assert (found.lost, list(found.holes(WEEK.now_us))) == (landed.lost, list(landed.holes(WEEK.now_us)))
     assert list(found.set_aside) == list(landed.set_aside)
-    assert [found.rows_of(days), found.rows_of(days, only_new=True)] == [
-        landed.rows_of(days),
-        landed.rows_of(days, only_new=True),
+    assert [found.rows_of(hours), found.rows_of(hours, only_new=True)] == [
+        landed.rows_of(hours),
+        landed.rows_of(hours, only_new=True),
     ]
-    assert look(spark, topic, found.remembered()).touched == days
-    found.settle(days)
+    assert look(spark, topic, found.remembered()).touched == hours
+    found.settle(hours)
     again = look(spark, topic, found.remembered())
-    assert (again.touched, again.rows_of(days)) == (set(), found.rows_of(days))
+    assert (again.touched, again.rows_of(hours)) == (set(), found.rows_of(hours))
 
     # Results of deleted records stay as they were built.
     later = look(spark, topic, found.remembered(), low=len(topic.records))
     assert later.touched == set()
-    assert later.lost >= days
-    assert not later.found.touching(days)
+    assert later.lost >= hours
+    assert not later.found.touching(hours)
 
 
 def test_a_topic_without_records_is_empty_and_a_recreated_topic_is_reported(spark: SparkSession) -> None:
     empty = look(spark, MemoryTopic())
     assert (empty.touched, list(empty.holes(WEEK.now_us)), list(empty.set_aside)) == (set(), [], [])
-    remembered = empty.remembered().replace(b'"0":0', b'"0":7')
+    remembered = packed([(Remembered({0: 7}),)])
     with pytest.raises(BadUseError, match="its partition 0 ends at 0, but was read up to 7 before: give another"):
         look(spark, MemoryTopic(), remembered)

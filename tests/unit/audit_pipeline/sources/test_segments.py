@@ -1,5 +1,6 @@
 """The verdict on files: hostile ones are set aside, and mended ones count again."""
 
+import gc
 import json
 import os
 from dataclasses import asdict, replace
@@ -155,3 +156,14 @@ def test_a_footer_may_tell_more_than_is_known() -> None:
         writer.add_key_value_metadata({FOOTER_KEY: told})
     with pa.BufferReader(sink.getvalue()) as opened:
         assert read_footer(pq.read_metadata(opened)) == FOOTER
+
+
+def test_the_metadata_of_a_file_is_released_when_it_has_been_read(tmp_path: Path) -> None:
+    """Each takes 30 kB: with a hundred thousand files, none may wait for the garbage collector."""
+    FolderTarget(tmp_path).put(PATH, packed(rows(OPENED_US), FOOTER))
+    gc.disable()
+    try:
+        looked_at(tmp_path)
+        assert [each for each in gc.get_objects() if isinstance(each, pq.FileMetaData)] == []
+    finally:
+        gc.enable()

@@ -57,10 +57,11 @@ def test_connections_of_stormy_bins_by_who_they_turned_out_to_be(spark: SparkSes
         # Of version 1: a reason without spaces is a limit.
         of("refused", "10:00:00.3", None, reason="max.connections"),
         of("refused", "10:00:00.3", None, reason="its client closed it"),
-        # Their identities: 1 by its end, 2 by its first request, 3 unknown, as its end is of another boot.
-        of("closed", "11:00:00", 1, **told),
-        of("closed", "11:00:00", 3, boot_id="b", **told),
-        {**of("closed", "00:00:00", 4, **told), "ts": f"{NEXT} 00:00:00"},
+        # Their identities: 1 by its end, 2 by its first request, 3 unknown, as its end is of another boot, 4 by none in
+        # ten minutes.
+        of("closed", "10:09:59.999999", 1, **told),
+        of("closed", "10:00:09", 3, boot_id="b", **told),
+        of("closed", "10:10:00", 4, **told),
         # One less, at another listener, and on another day.
         *(of("accepted", "10:00:00", id, listener="INTERNAL") for id in range(10, 14)),
         *({**of("accepted", "10:00:00", id), "ts": f"{NEXT} 10:00:00"} for id in range(20, 24)),

@@ -54,10 +54,11 @@ def test_requests_count_by_the_second_in_storms_and_by_the_minute_before_them(sp
     assertDataFrameEqual(storm_requests(storm, request), expected)
 
 
-def test_a_day_has_its_own_requests_in_whatever_company_it_is_built(spark: SparkSession) -> None:
+def test_minutes_before_a_storm_may_be_of_the_day_before(spark: SparkSession) -> None:
     storm = facts(spark, "storm_bins", *stormy("00:00:01"))
-    request = events(spark, "request", asked(f"{BEFORE} 23:59:59"))
-    assert storm_requests(storm, request).collect() == []
+    request = events(spark, "request", asked(f"{BEFORE} 23:59:59"), asked(f"{BEFORE} 23:49:59"))
+    expected = results(spark, "storm_requests", (BEFORE, f"{BEFORE} 23:59:00", 60, "c1", "10.0.0.1", "app", 0, 1))
+    assertDataFrameEqual(storm_requests(storm, request), expected)
 
 
 def test_without_a_storm_no_request_is_looked_at(spark: SparkSession) -> None:

@@ -80,7 +80,16 @@ def test_settings_are_passed_as_files_and_the_report_follows() -> None:
         *("--summary", "/dev/termination-log"),
         *("--prices", "/etc/sluicegate-audit/prices.json", "--objectives", "/etc/sluicegate-audit/objectives.json"),
         *("--mirrors", "/etc/sluicegate-audit/mirrors.json", "--storms", "/etc/sluicegate-audit/storms.json"),
-        *("--retention-days", "400", "--then", "report", "--results", "s3://answers/shop?region=eu-west-1"),
+        *(
+            "--retention-days",
+            "400",
+            "--segment-ms",
+            "5000",
+            "--then",
+            "report",
+            "--results",
+            "s3://answers/shop?region=eu-west-1",
+        ),
         "--publish",
         f"--cluster-name={cluster_id(LANDED)}=retail/shop",
     ]

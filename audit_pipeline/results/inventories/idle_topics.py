@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
 from audit_pipeline.results.frames import as_table
-from audit_pipeline.results.replicas import FRESH_S
+from audit_pipeline.results.inventories.replicas import FRESH_S
 from audit_pipeline.results.times import after
 
 _HOUR_S: Final = 3600

@@ -1,7 +1,8 @@
 from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from audit_pipeline.results.replicas import replicas
+from audit_pipeline.results.inventories.replica_hours import replica_hours
+from audit_pipeline.results.inventories.replicas import replicas
 from tests.support.audit.spark_frames import events, results
 
 DAY = "2026-11-20"
@@ -34,4 +35,4 @@ def test_replicas_at_the_end_of_a_day(spark: SparkSession) -> None:
         (DAY, "c1", 2, "orders", 0, f"{DAY} 19:41:00", 8),
         (DAY, "c2", 3, "of another cluster", 0, f"{DAY} 12:00:00", 8),
     )
-    assertDataFrameEqual(replicas(inventory), expected)
+    assertDataFrameEqual(replicas(replica_hours(inventory)), expected)

@@ -3,7 +3,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from audit_pipeline.results.inventory_hours import inventory_hours
+from audit_pipeline.results.inventories.inventory_hours import inventory_hours
+from audit_pipeline.results.inventories.replica_hours import replica_hours
 from tests.support.audit.spark_frames import frame, results
 
 INVENTORY = (
@@ -45,7 +46,7 @@ def test_the_last_telling_of_each_brokers_newest_boot_counts(spark: SparkSession
         (day, f"{day} 10:00:00", "c2", "orders", 1, 0, 0),
         ("2026-11-21", "2026-11-21 00:00:00", "c1", "orders", 1, 9_000_000_000_000, 9_000_000_000_000),
     )
-    assertDataFrameEqual(inventory_hours(told), expected)
+    assertDataFrameEqual(inventory_hours(replica_hours(told)), expected)
 
 
 def test_brokers_that_tell_at_different_times_of_the_hour_all_count(spark: SparkSession) -> None:
@@ -62,7 +63,7 @@ def test_brokers_that_tell_at_different_times_of_the_hour_all_count(spark: Spark
         (day, f"{day} 12:00:00", "c1", "orders", 3, 300, 300),
         (day, f"{day} 13:00:00", "c1", "orders", 3, 300, 300),
     )
-    assertDataFrameEqual(inventory_hours(rows(spark, told)), expected)
+    assertDataFrameEqual(inventory_hours(replica_hours(rows(spark, told))), expected)
 
 
 def test_a_deleted_partition_is_not_there_any_more_and_reports_do_not_reach_further(spark: SparkSession) -> None:
@@ -83,4 +84,4 @@ def test_a_deleted_partition_is_not_there_any_more_and_reports_do_not_reach_furt
         (day, f"{day} 23:00:00", "c1", "kept", 1, 5, 5),
         ("2026-11-21", "2026-11-21 00:00:00", "c1", "elsewhere", 1, 1, 1),
     )
-    assertDataFrameEqual(inventory_hours(rows(spark, told)), expected)
+    assertDataFrameEqual(inventory_hours(replica_hours(rows(spark, told))), expected)

@@ -1,7 +1,7 @@
 from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from audit_pipeline.results.idle_topics import idle_topics
+from audit_pipeline.results.inventories.idle_topics import idle_topics
 from tests.support.audit.spark_frames import facts, results
 
 DAY, NEXT, LATER = "2026-11-20", "2026-11-21", "2026-11-22"
