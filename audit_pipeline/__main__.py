@@ -133,9 +133,10 @@ def _add_land(found: Any) -> None:
 
 
 def _add_query(found: Any) -> None:
-    query = found.add_parser("query", help="run an SQL query (DuckDB) on the tables " + ", ".join(contract().tables))
+    tables = ", ".join(contract().tables)
+    query = found.add_parser("query", help=f"run an SQL query (DuckDB) on the tables {tables}, or on those of results")
     query.add_argument("sql", metavar="SQL", help="for example: SELECT api, count(*) FROM request GROUP BY ALL")
-    query.add_argument("--target", help=_TARGET)
+    query.add_argument("--target", help=f"{_TARGET}; or the --results of `build`")
     query.add_argument(
         "--spools",
         type=Path,

@@ -154,8 +154,11 @@ def check(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int
     path = Path(given.target)
     if path.exists():
         require_folders([path])
+    target = open_target(given.target)
+    if has_results(target):
+        return _check_results(target)
     settled_us = now_us() - 2 * given.segment_ms * 1000
-    report = check_target(open_target(given.target), settled_us, is_running=given.running)
+    report = check_target(target, settled_us, is_running=given.running)
     if not report.files:
         raise BadUseError(no_segments_in(given.target))
     for finding in [*report.findings, *report.running]:
@@ -167,29 +170,55 @@ def check(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int
     return FOUND_SOMETHING if report.findings else OK
 
 
+def _check_results(target: Any) -> int:
+    """Compare the files of published results with the sums in their manifest."""
+    from audit_pipeline.reading.published import damaged_files, read_manifest  # noqa: PLC0415
+    from audit_pipeline.results.tables import result_tables  # noqa: PLC0415
+
+    manifest = read_manifest(target)
+    if manifest is None:
+        raise BadUseError("the results were removed while they were checked")
+    tables = [table for table in result_tables() if table in manifest.files]
+    found = list(damaged_files(target, manifest, tables))
+    for path, why in found:
+        print(f"corrupt: {path}: {why}")
+    files = sum(len(manifest.of(table)) for table in tables)
+    print(f"results of version {manifest.version}: {len(tables)} tables ({files} files); {len(found)} findings")
+    return FOUND_SOMETHING if found else OK
+
+
+def has_results(target: Any) -> bool:
+    """Return whether the target has results that `build` has published, and not segments."""
+    from audit_pipeline.reading.published import MANIFEST  # noqa: PLC0415
+
+    return bool(target.file_system.get_file_info(MANIFEST).is_file)
+
+
 def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     import duckdb  # noqa: PLC0415
 
     from audit_pipeline.contract import contract  # noqa: PLC0415
-    from audit_pipeline.reading.published import MANIFEST  # noqa: PLC0415
     from audit_pipeline.reading.query import Events  # noqa: PLC0415
+    from audit_pipeline.report.asking import PublishedTables  # noqa: PLC0415
+    from audit_pipeline.results.tables import result_tables  # noqa: PLC0415
     from audit_pipeline.spool.targets import open_target  # noqa: PLC0415
 
     if given.target is None and not given.spools:
         raise BadUseError("no events to query: give --target, --spools, or both")
     require_folders([*given.spools, *_folders_of(given.target)])
     target = None if given.target is None else open_target(given.target)
-    if target is not None and target.file_system.get_file_info(MANIFEST).is_file:
-        # Results have tables with the same names, and files of several versions.
-        raise BadUseError(
-            f"{given.target} has results that `build` has published, but `query` reads events: give the target of "
-            "`land`. `report` shows results, and docs/reference/audit-results.md has SQL queries for them"
-        )
+    is_of_results = target is not None and has_results(target)
+    if is_of_results and given.spools:
+        raise BadUseError(f"{given.target} has results, and spools have events: query one of them at a time")
+    tables = list(result_tables()) if is_of_results else list(contract().tables)
     try:
-        columns, rows = Events(target, given.spools).ask(given.sql)
+        if target is not None and is_of_results:
+            columns, rows = PublishedTables(target).rows(given.sql)
+        else:
+            columns, rows = Events(target, given.spools).ask(given.sql)
     except duckdb.Error as error:
-        tables = ", ".join(contract().tables)
-        raise BadUseError(f"{error}\nThe tables are {tables}; `DESCRIBE request` shows the fields of one.") from None
+        named = ", ".join(tables)
+        raise BadUseError(f"{error}\nThe tables are {named}; `DESCRIBE {tables[0]}` shows the fields of one.") from None
     if given.json or given.output == "json":
         for row in rows:
             print(json.dumps(dict(zip(columns, row, strict=True)), default=_plain))

@@ -154,7 +154,7 @@ class _Build:
         self._target = target
         self._progress = progress
         self._began = f"{datetime.fromtimestamp(request.now_us / 1_000_000, UTC):%Y%m%dT%H%M%S}"
-        self._files = ResultFiles(spark, request.results, self._began, {})
+        self._files = ResultFiles(spark, request.results, self._began, {}, {})
         self._made_from = ""
         self._sure: set[int] = set()
         """Hours that include everything that the last scan has found."""
@@ -164,7 +164,8 @@ class _Build:
     def run(self, make_source: MakeSource) -> Manifest:
         former = read_manifest(self._target)
         remove_unpublished(self._target, former, self._request.now_us)
-        self._files = ResultFiles(self._spark, self._request.results, self._began, former.files if former else {})
+        files, sums = (former.files, former.sums) if former else ({}, {})
+        self._files = ResultFiles(self._spark, self._request.results, self._began, files, sums)
         source = make_source(former.state(self._target) if former else None)
         pending = hours_named(former.pending) if former else set()
         noted = {day: dict(told) for day, told in former.days.items()} if former else {}
@@ -292,6 +293,7 @@ class _Build:
                 files={**self._files.files, STATE_TABLE: {WHOLE: (path,)}},
                 days=noted,
                 pending=tuple(pending),
+                sums=self._files.sums,
                 summary={
                     "rows": self._files.rows,
                     "hours": named(self._built),

@@ -26,18 +26,30 @@ Files = dict[str, dict[str, tuple[str, ...]]]
 class ResultFiles:
     """The files of each table, and the number of `rows` that this version has written to it.
 
-    `began` is the time in the names of new files, `files` are those of the former version. No file counts before a
-    manifest names it.
+    `began` is the time in the names of new files, `files` and `sums` are those of the former version. No file counts
+    before a manifest names it.
     """
 
     def __init__(
-        self, spark: SparkSession, results: str, began: str, files: Mapping[str, Mapping[str, tuple[str, ...]]]
+        self,
+        spark: SparkSession,
+        results: str,
+        began: str,
+        files: Mapping[str, Mapping[str, tuple[str, ...]]],
+        sums: Mapping[str, str],
     ) -> None:
         self._spark = spark
         self._results = results
         self._began = began
         self.files: Files = {table: dict(paths) for table, paths in files.items()}
+        self._sums = dict(sums)
         self.rows: dict[str, int] = {}
+
+    @property
+    def sums(self) -> dict[str, str]:
+        """The SHA-256 of each present file, as far as it is known."""
+        there = {path for paths in self.files.values() for of_day in paths.values() for path in of_day}
+        return {path: known for path, known in self._sums.items() if path in there}
 
     def copy(self) -> Files:
         """Return the present files, to which `restore` returns."""
@@ -91,6 +103,7 @@ class ResultFiles:
         for replaced in [day.isoformat() for day in days] if result_tables()[name].is_by_day else [WHOLE]:
             paths.pop(replaced, None)
         paths.update(table.files)
+        self._sums.update(table.sums)
         self.rows[name] = self.rows.get(name, 0) + table.rows
 
 

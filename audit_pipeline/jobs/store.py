@@ -7,6 +7,7 @@ the rest of a build.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import file_digest
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -26,10 +27,14 @@ _PROBE = f"{DRAFTS}/{PROBE}"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Result of writing one table: its files by event-day (ISO; WHOLE for none), and the number of rows in them."""
+    """Result of writing one table: its files by event-day (ISO; WHOLE for none), and the number of rows in them.
+
+    `sums` has the SHA-256 of each file in hexadecimal.
+    """
 
     files: Mapping[str, tuple[str, ...]]
     rows: int
+    sums: Mapping[str, str]
 
 
 def prepare(spark: SparkSession, target: Target) -> None:
@@ -64,9 +69,13 @@ def write_table(frame: DataFrame, table: str, results: str, version: str) -> Wri
     else:
         put = put_rows(frame.sortWithinPartitions(*_order(definition)), table, results, version)
     files: dict[str, list[str]] = {}
-    for day, path, _ in put:
-        files.setdefault(day, []).append(path)
-    return Written({day: tuple(sorted(paths)) for day, paths in files.items()}, sum(rows for _, _, rows in put))
+    for file in put:
+        files.setdefault(file.day, []).append(file.path)
+    return Written(
+        {day: tuple(sorted(paths)) for day, paths in files.items()},
+        sum(file.rows for file in put),
+        {file.path: file.sha256 for file in put},
+    )
 
 
 def _order(table: ResultTable) -> tuple[str, ...]:
@@ -91,8 +100,10 @@ def _placed(table: ResultTable, target: Target, draft: str, folder: Path, versio
         rows = pq.read_metadata(file).num_rows
         if rows:
             path = result_file(table.name, day, version, number)
+            with file.open("rb") as opened:
+                sha256 = file_digest(opened, "sha256").hexdigest()
             target.place(f"{draft}/{file.relative_to(folder)}", path)
-            put.append(PutFile(day, path, rows))
+            put.append(PutFile(day, path, rows, sha256))
     target.remove_folder(draft)
     return put
 

@@ -8,6 +8,7 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -27,11 +28,12 @@ _ROW_GROUP_ROWS = 256 * 1024
 
 
 class PutFile(NamedTuple):
-    """A file of results; `day` is ISO, WHOLE for none."""
+    """A file of results; `day` is ISO, WHOLE for none. `sha256` is in hexadecimal."""
 
     day: str
     path: str
     rows: int
+    sha256: str
 
 
 def register(spark: SparkSession) -> None:
@@ -88,8 +90,9 @@ class _ResultsWriter(DataSourceArrowWriter):
 
     def _put(self, target: Target, day: str, file: "_ParquetInMemory", number: int) -> PutFile:
         path = result_file(self._table, day, self._version, number)
-        target.put(path, file.packed())
-        return PutFile(day, path, file.rows)
+        packed = file.packed()
+        target.put(path, packed)
+        return PutFile(day, path, file.rows, sha256(packed).hexdigest())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Store the list of files in a note: this also runs in a process of its own, and the driver has to read it."""
@@ -109,7 +112,9 @@ def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 class _ParquetInMemory:
     def __init__(self, schema: pa.Schema) -> None:
         self._sink = io.BytesIO()
-        self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd", store_schema=False)
+        self._writer = pq.ParquetWriter(
+            self._sink, schema, compression="zstd", store_schema=False, write_page_checksum=True
+        )
         self.rows = 0
 
     def write(self, rows: pa.RecordBatch) -> None:

@@ -11,14 +11,14 @@ names stay for GRACE_S, for readers that still use them.
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
+from hashlib import file_digest
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import dataset, fs
 
 from audit_pipeline.errors import BadUseError
@@ -67,6 +67,8 @@ class Manifest:
     - `days`: the record of each day: built_us, settings (of its results) and late (rows of files that came after
       the day was over).
     - `pending`: days (2026-11-22) and hours (2026-11-22T05) outside of the requested range that have to be built.
+    - `sums`: the SHA-256 of each file of a table, in hexadecimal. Parquet's own checksums leave out the heads of pages:
+      a flipped bit there can change a number.
     - `superseded`: files of former versions, with the time since 1970 at which they were superseded.
     - `summary`: rows that the build wrote, and what the log has and lacks over all days.
     """
@@ -76,6 +78,7 @@ class Manifest:
     files: Mapping[str, Mapping[str, tuple[str, ...]]]
     days: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     pending: tuple[str, ...] = ()
+    sums: Mapping[str, str] = field(default_factory=dict)
     superseded: Mapping[str, int] = field(default_factory=dict)
     summary: Mapping[str, Any] = field(default_factory=dict)
 
@@ -122,16 +125,24 @@ def require_files(target: Target, manifest: Manifest, tables: Collection[str]) -
 
 def require_readable(target: Target, manifest: Manifest, tables: Collection[str]) -> None:
     """Read all files of these tables. Raises BadUseError for a damaged file, OSError if the store fails."""
-    for table in tables:
-        for path in manifest.of(table):
-            try:
-                with target.file_system.open_input_file(path) as file:
-                    pq.read_table(file)
-            except (pa.ArrowException, OSError) as error:
-                # Arrow raises OSError for a corrupt page, too; only errors of the store have an errno.
-                if isinstance(error, OSError) and error.errno is not None:
-                    raise
-                raise BadUseError(damaged(f"{path} of the results", error, _ANEW)) from None
+    for path, why in damaged_files(target, manifest, tables):
+        raise BadUseError(damaged(f"{path} of the results", why, _ANEW))
+
+
+def damaged_files(target: Target, manifest: Manifest, tables: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Read all files of these tables, and yield those that are missing or damaged, and why.
+
+    Raises OSError if the store fails.
+    """
+    for path in [path for table in tables for path in manifest.of(table)]:
+        try:
+            with target.file_system.open_input_stream(path) as file:
+                found = file_digest(file, "sha256").hexdigest()
+        except FileNotFoundError:
+            yield path, "the file is missing"
+            continue
+        if found != manifest.sums.get(path, found):
+            yield path, "its SHA-256 is not that of the file that the build has written"
 
 
 def successor(former: Manifest | None, manifest: Manifest) -> Manifest:
@@ -198,6 +209,10 @@ def result_schema(table: str) -> pa.Schema:
 
 
 def table_of(target: Target, manifest: Manifest, table: str, schema: pa.Schema) -> dataset.Dataset:
-    """Return the published rows of a table, for Arrow and DuckDB; none if it has no files."""
-    files = manifest.of(table)
-    return dataset.dataset(files, schema=schema, format="parquet", filesystem=target.file_system)
+    """Return the published rows of a table, for Arrow and DuckDB; none if it has no files.
+
+    Reading compares the checksums of pages: otherwise a flipped bit could change a number without any error.
+    """
+    options = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
+    as_parquet = dataset.ParquetFileFormat(default_fragment_scan_options=options)
+    return dataset.dataset(manifest.of(table), schema=schema, format=as_parquet, filesystem=target.file_system)

@@ -62,6 +62,16 @@ class PublishedTables:
             found: list[dict[str, Any]] = self._connection.sql(sql, params=named).to_arrow_table().to_pylist()
         return found
 
+    def rows(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Return the names of the columns, and the rows. Raises duckdb.Error."""
+        with self._damage_told():
+            asked = self._connection.sql(sql)
+            if asked is None:
+                return [], []
+            found: pa.Table = asked.to_arrow_table()
+        columns = [column.to_pylist() for column in found.columns]
+        return found.column_names, list(zip(*columns, strict=True))
+
     def make(self, sql: str, **given: Any) -> None:
         """Create a view or table for later queries."""
         named = {name: value for name, value in given.items() if f"${name}" in sql}

@@ -47,5 +47,6 @@ def read_note(target: Target, path: str, kind: Any) -> Any | None:
         raise BadUseError(damaged(path, error, "restore the file from a copy of the folder")) from None
 
 
-def damaged(what: str, error: Exception, do: str) -> str:
-    return f"{what} is damaged ({first_line(error)}): {do}"
+def damaged(what: str, error: Exception | str, do: str) -> str:
+    """Return the sentence about a damaged file: what is wrong with it, and what to do."""
+    return f"{what} is damaged ({first_line(error) if isinstance(error, Exception) else error}): {do}"

@@ -76,7 +76,11 @@ def query(
         str, typer.Argument(metavar="SQL", help="For example: SELECT api, count(*) FROM request GROUP BY ALL")
     ],
     target: Annotated[
-        str | None, typer.Option("--target", help="A folder or URI of segments; by default those of `sluicegate up`.")
+        str | None,
+        typer.Option(
+            "--target",
+            help="A folder or URI of segments, or of results of `build`; by default the segments of `sluicegate up`.",
+        ),
     ] = None,
     spools: Annotated[
         list[Path] | None,
@@ -92,7 +96,7 @@ def query(
     ] = AnswerOutput.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Run an SQL query (DuckDB) on all events in segments and spools."""
+    """Run an SQL query (DuckDB) on all events in segments and spools, or on results."""
     folders: Iterable[Path] = spools or ()
     if target is None and not spools:
         found = _found(data_dir, cluster)
@@ -105,7 +109,10 @@ def query(
 def check(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="DIR", help="A folder or URI of segments; by default those of `sluicegate up`."),
+        typer.Argument(
+            metavar="DIR",
+            help="A folder or URI of segments, or of results; by default the segments of `sluicegate up`.",
+        ),
     ] = None,
     data_dir: DataDirOption = DATA_DIR,
     cluster: ClusterOption = None,
@@ -118,7 +125,7 @@ def check(
 ) -> None:
     """Check for holes, duplicates, gaps, corrupt files, boots without an end and brokers without a file.
 
-    Exit code 1 if any are found.
+    Of results, check that each file is there and undamaged. Exit code 1 if anything is found.
     """
     options = ["--running"] if running else []
     options += [] if segment_ms is None else ["--segment-ms", str(segment_ms)]

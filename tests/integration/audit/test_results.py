@@ -1,16 +1,24 @@
 """The whole build, compared with DuckDB on the same files and with the truth of a generated week."""
 
+import random
+import shutil
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from audit_pipeline.__main__ import main
+from audit_pipeline.errors import BadUseError
 from audit_pipeline.reading.published import Manifest
+from audit_pipeline.report.asking import PublishedTables
 from audit_pipeline.results.settings import Mirror, Objective, Prices, Settings
+from audit_pipeline.spool.targets import open_target
 from tests.support.audit.audit_builds import built, published
 from tests.support.audit.audit_oracle.comparing import all_differences, differences
 from tests.support.audit.audit_oracle.oracle import audit_results
@@ -119,3 +127,24 @@ def test_a_segment_from_the_future_counts_when_its_time_has_come(
 
 def moment(us: int) -> datetime:
     return EPOCH + timedelta(microseconds=us)
+
+
+def test_check_finds_every_flipped_bit_of_results_and_answers_find_nearly_all(week: BuiltWeek, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(week.results, tmp_path / "results"))
+    usage = "SELECT * FROM usage ORDER BY ALL"
+    correct = PublishedTables(open_target(str(copied))).rows(usage)
+    file = copied / max(week.manifest.of("usage"), key=lambda path: (copied / path).stat().st_size)
+    packed, chance, told = file.read_bytes(), random.Random(30), 0
+    for _ in range(60):
+        spoiled = bytearray(packed)
+        spoiled[chance.randrange(len(packed))] ^= 1 << chance.randrange(8)
+        file.write_bytes(spoiled)
+        assert main(["check", str(copied)], Event()) == 1
+        with suppress(BadUseError):
+            told -= PublishedTables(open_target(str(copied))).rows(usage) != correct
+            continue
+        told += 1
+    # Parquet's checksums leave out the heads of pages and of the file.
+    assert told > 40
+    file.write_bytes(packed)
+    assert main(["check", str(copied)], Event()) == 0

@@ -120,9 +120,11 @@ def test_times_and_sums_are_written_alike_in_csv(landed: Path, capsys: pytest.Ca
         (["query", "SELECT 1"], "no events to query: give --target, --spools, or both"),
         (["query", "SELEC", "--target", "{}/segments"], "syntax error"),
         (["query", "SELECT x FROM y", "--target", "{}/segments"], "The tables are request, partition, "),
+        (["query", "SELECT 1", "--target", "{}/results"], "_manifest.json of the results is damaged"),
+        (["check", "{}/results"], "_manifest.json of the results is damaged"),
         (
-            ["query", "SELECT 1", "--target", "{}/results"],
-            "{}/results has results that `build` has published, but `query`",
+            ["query", "SELECT 1", "--target", "{}/results", "--spools", "{}/spools"],
+            "{}/results has results, and spools have events: query one of them at a time",
         ),
         (["check", "{}/nowhere"], "no segments found in {}/nowhere: give the target of `land`"),
         (["check", "{}/a-file"], "folder {}/a-file does not exist: "),
