@@ -78,7 +78,11 @@ class ClusterTraffic:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """`name` and `cluster_id` are None for all others together; `names` is their number."""
+    """A row of a ranking.
+
+    `names` is the number of names that the row adds up. `name` and `cluster_id` are None in the last row, which adds up
+    the names that have no row.
+    """
 
     name: str | None
     cluster_id: str | None
