@@ -102,7 +102,10 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes of topics are those of record batches; all other bytes are those of requests and responses."""
+    """Traffic over time, and the rankings of the most active names.
+
+    Bytes of topics are the bytes of record batches. All other bytes are the bytes of requests and responses.
+    """
 
     clusters: tuple[ClusterTraffic, ...]
     clusters_left_out: int
