@@ -38,7 +38,7 @@ class Importer:
         self._imports: dict[str, asyncio.Future[Any]] = {}
 
     async def load(self, name: str) -> ModuleType:
-        """Return the module. Raises the errors of its import; a later call tries again."""
+        """Import and return the module. Raises the errors of its import; a later call tries again."""
         module = imported(name)
         if module is not None:
             return module

@@ -29,7 +29,7 @@ class AddressRanges(Generic[V]):
         self._v6: _Ranges[V] = _Ranges()
 
     def add(self, member: str, value: V) -> None:
-        """Add a value. Raises ValueError, and changes nothing, if `member` is neither an address nor a range."""
+        """Add a value for `member`. Raises ValueError, without a change, if it is neither an address nor a range."""
         if "/" not in member:
             self.whole[member] = (*self.whole.get(member, ()), value)
             return
@@ -39,7 +39,7 @@ class AddressRanges(Generic[V]):
         ranges.note_lengths()
 
     def remove(self, member: str, value: V) -> None:
-        """Remove a value. Raises KeyError if it is not present."""
+        """Remove a value of `member`. Raises KeyError if it is not present."""
         if "/" not in member:
             _take_out(self.whole, member, value)
             return

@@ -1,4 +1,4 @@
-"""Name the limit that a connection has met: where it is set, and its value at that time. Pure."""
+"""Name the limit that delays or refuses a connection: its key, and its value when the connection met it. Pure."""
 
 from connection_limits import keys
 from connection_limits.accept_decision import AcceptDecision, AcceptOutcome

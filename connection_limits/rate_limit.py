@@ -57,7 +57,10 @@ class RateLimit:
         return self.meter.limit if self.adaptive is None else self.adaptive.bounds.max_rate
 
     def unrecord(self, recorded_ms: int, now_ms: int) -> None:
-        """Undo a connection that was recorded at that time, unless an earlier meter has recorded it."""
+        """Undo the recording of a connection at `recorded_ms`.
+
+        Do nothing if a previous meter recorded it.
+        """
         if recorded_ms >= self._metered_from_ms:
             self.meter.unrecord(now_ms)
 

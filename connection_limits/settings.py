@@ -27,10 +27,12 @@ class IpAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LimitReference:
-    """A limit: `key` is a configuration key, or the key of a client quota of `entity`, such as ip=10.0.0.1.
+    """A limit that delays or refuses a connection.
 
-    `quota` is NAMESPACE/NAME of its ConnectionQuota: the operator gives connection groups this name. It is None for
-    other limits. `value` is the limit at that time: connections per second, or connections.
+    - `key`: a configuration key, or the key of a client quota of `entity`, such as ip=10.0.0.1.
+    - `value`: the limit when the connection met it, in connections per second or in connections.
+    - `quota`: NAMESPACE/NAME of the ConnectionQuota whose connection group has the limit; None for other limits. The
+      operator gives a connection group the name of its ConnectionQuota.
     """
 
     key: str

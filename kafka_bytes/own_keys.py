@@ -18,7 +18,7 @@ ACCEPT_LOG_LOSS = 30_008
 
 
 def type_of(frame: memoryview) -> int | None:
-    """Return the request type id of the frame if it is of the push protocol; None if it is a Kafka API key."""
+    """Return the request type id of a frame of the push protocol; None if the frame begins with a Kafka API key."""
     if len(frame) < _TYPE.size or frame[0] != _FIRST_BYTE:
         # Every request of Kafka's protocol takes this path.
         return None

@@ -15,10 +15,13 @@ _PLACES = {"earliest": -2, "latest": -1}
 
 
 class Assignment:
-    """Owns the readers. `Membership` replaces and revokes the assignment as the coordinator says."""
+    """Owns a reader of each assigned partition.
+
+    `Membership` replaces and revokes the assignment when the coordinator calls.
+    """
 
     def __init__(self, queues: Sequence[StreamQueue], flow: Flow, brokers: Brokers, settings: Settings) -> None:
-        """`queues` and `flow` are where the records go that are read."""
+        """Readers put records into `queues`, one for each stream. `flow` determines whether they are delivered."""
         self._queues = queues
         self._flow = flow
         self._brokers = brokers
@@ -38,7 +41,7 @@ class Assignment:
         return [PartitionOffset(*tp, reader.told) for tp, reader in self._readers.items()]
 
     def replace(self, streams: Iterable[tuple[int, Iterable[PartitionOffset]]]) -> None:
-        """Revoke all partitions, and take these, each with the number of its stream. Raises ProtocolError."""
+        """Revoke all partitions, and read those of `streams`, by the stream's number. Raises ProtocolError."""
         self.revoke()
         for number, parts in streams:
             if number >= len(self._queues):

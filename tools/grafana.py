@@ -53,7 +53,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """One number. It is red from `bad` on, if that is given, and with `good_from` it is red below that value."""
+    """A panel with one number. Values from `bad` on are red; with `good_from` instead, values below it are red."""
 
     title: str
     about: str

@@ -109,7 +109,7 @@ def window_of(given: argparse.Namespace) -> tuple[int | None, int | None]:
 
 
 def asked_of(given: argparse.Namespace) -> Asked:
-    """Return what the arguments of `add_asked` ask for. Raises BadUseError if the time window is empty."""
+    """Return the values of the arguments of `add_asked`. Raises BadUseError if the time window is empty."""
     return Asked(
         *window_of(given),
         given.cluster,

@@ -238,7 +238,10 @@ def cut(text: str) -> str:
 
 
 def client_of(command_config: Path | None, source: str) -> ClientProperties:
-    """Return how clients connect to a topic. Raises BadUseError."""
+    """Return the Kafka client properties for `source`: those of the file --command-config, or PLAINTEXT.
+
+    Raises BadUseError if the file is invalid, or is given although `source` is not a topic.
+    """
     if command_config is not None and not is_topic(source):
         raise BadUseError(f"--command-config is for topics, and {source} is not one: leave it out")
     return read_client_properties(command_config)

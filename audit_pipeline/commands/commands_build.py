@@ -103,7 +103,7 @@ def build_results(given: argparse.Namespace, _: Event, now_us: Callable[[], int]
 
 
 def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None]:
-    """Return what is published, and a message if the source is empty now but was not before."""
+    """Return the published manifest, and a message if the source is empty now but was not before."""
     # Only the commands that need Spark load it.
     from audit_pipeline.jobs.build import FEW_ROWS, BuildRequest, build, build_without_spark  # noqa: PLC0415
     from audit_pipeline.jobs.progress import Progress  # noqa: PLC0415

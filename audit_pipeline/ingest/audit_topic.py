@@ -29,7 +29,10 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class EventRecord(NamedTuple):
-    """`timestamp_ms` is the event's time, but never in the future: a broker would reject it."""
+    """A record of the audit topic.
+
+    `timestamp_ms` is the event's time, or the present time if that is earlier: brokers reject times in the future.
+    """
 
     key: bytes
     value: bytes

@@ -67,7 +67,7 @@ def read_client_properties(path: Path | None) -> ClientProperties:
 
 
 def client_properties(given: Mapping[str, str]) -> ClientProperties:
-    """Return what the two clients need of Kafka's client properties. Raises BadUseError."""
+    """Return Kafka's client properties in the spelling of librdkafka and in that of Spark. Raises BadUseError."""
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
         raise BadUseError(f"security.protocol must be one of {', '.join(_PROTOCOLS)}")

@@ -185,7 +185,7 @@ class KafkaEvents:
             yield from reader.ends(since_ms)
 
     def put(self, records: Iterable[EventRecord]) -> None:
-        """Put records. Raises StoppedError."""
+        """Give records to the producer; waits while its queue is full. Raises StoppedError."""
         producer = self._opened()
         for key, value, timestamp_ms in records:
             self._begin_to_wait()

@@ -60,7 +60,7 @@ def storm_facts(bins: DataFrame, request: DataFrame, hours: Collection[int]) -> 
 
 
 def hourly_results(stored: Frames) -> Frames:
-    """Return the results of the facts of some hours."""
+    """Return the results that need only facts of the same hour: `stored` has the facts of some hours."""
     return {
         "traffic": traffic(stored["usage"]),
         "failures": failures(stored["usage"]),

@@ -56,7 +56,10 @@ AddUp = Callable[[DataFrame], DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class FollowRequest:
-    """`results` is a folder. Without `interval_s` the job ends when it has read everything that exists."""
+    """Arguments of `follow`.
+
+    `results` is the folder of the results. Without `interval_s` the job ends when it has read all existing events.
+    """
 
     source: str
     results: Path
@@ -65,7 +68,7 @@ class FollowRequest:
 
 
 def follow(spark: SparkSession, request: FollowRequest, stopped: Event, now_us: Callable[[], int]) -> LiveManifest:
-    """Publish new usage; return what is published. Raises BadUseError, OSError, and what Spark raises."""
+    """Publish new usage, and return the published version. Raises BadUseError, OSError, and what Spark raises."""
     folder = request.results / LIVE
     target = FolderTarget(folder)
     target.make()

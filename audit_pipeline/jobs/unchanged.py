@@ -27,7 +27,7 @@ def made_from(settings: Settings, holes: Iterable[Hole], wrong: Iterable[SetAsid
 
 
 def without_dropped(set_aside: Iterable[SetAside], asked: AskedDays) -> list[SetAside]:
-    """Return what counts as set aside: lost files of days beyond the retention do not."""
+    """Return the files set aside, without lost files of days beyond the retention."""
     return [each for each in set_aside if not (each.reason == LOST and asked.drops(each.event_date))]
 
 

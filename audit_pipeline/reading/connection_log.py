@@ -115,7 +115,7 @@ class ConnectionLog:
                 self._missing.append(self._part(path, "one of its files is damaged"))
 
     def missing(self) -> list[MissingPart]:
-        """Return what the log lacks in the time; call it after the connections have been read."""
+        """Return the missing parts of the log within the time window. Call it after reading the connections."""
         by_boot: dict[Boot, dict[tuple[int, int], Footer]] = defaultdict(dict)
         for footer in self._footers.values():
             by_boot[footer.boot][footer.segments] = footer

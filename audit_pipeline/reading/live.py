@@ -28,9 +28,13 @@ KEPT_US: Final = 2 * 24 * 3_600_000_000
 
 @dataclass(frozen=True, slots=True)
 class LiveBatch:
-    """`late`: rows that came later than the watermark allows; None if Spark has not reported it, or was killed before.
+    """A published micro-batch: its files and numbers of rows.
 
-    `skewed`: rows with a time in the future. The results of the next build have both, as far as they belong there.
+    - `late`: number of rows that Spark dropped as later than the watermark. None until Spark reports the number, or if
+      it was killed before.
+    - `skewed`: number of rows that were left out because their time is in the future.
+
+    The next build reads all these rows.
     """
 
     files: tuple[str, ...]

@@ -81,10 +81,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """`covered` is everything in the audit log. `last` and `before` are None if there is too little to compare.
+    """The time spans of a report.
 
-    `grain_us` is the resolution of numbers over time; `step_us`, a multiple of it, is the distance of two points.
-    `coarse_step_us` is that of numbers which the results have for ten minutes only.
+    - `covered`: the time from the first to the last event in the audit log.
+    - `last`, `before`: the two periods that are compared; None if the log is too short.
+    - `grain_us`: the resolution of numbers over time.
+    - `step_us`: the distance of two points, a multiple of `grain_us`.
+    - `coarse_step_us`: the distance of two points of a table that has a row only for each ten minutes.
     """
 
     covered: Span

@@ -81,7 +81,7 @@ def _of_topics(used: DataFrame, held: DataFrame) -> DataFrame:
 
 
 def _unnamed(held: DataFrame) -> DataFrame:
-    """Return storage and partitions before anybody takes a share of them."""
+    """Return storage and partitions as rows without a name: none of it is attributed yet."""
     entries = F.array(
         *(_entry(who, F.lit(None), name, F.col(name)) for who in _CAUSES for name in ("storage", "partitions"))
     )

@@ -24,7 +24,7 @@ OWN_CLIENTS: Final = "sluicegate-"
 
 
 def is_own_client(column: str) -> str:
-    """Return the condition, as SQL of DuckDB, that a client ID is of this project's own clients."""
+    """Return the condition, as SQL of DuckDB, that a client ID belongs to one of this project's own clients."""
     return f"coalesce(starts_with({column}, '{OWN_CLIENTS}'), false)"
 
 

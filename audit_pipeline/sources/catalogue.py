@@ -134,9 +134,12 @@ def set_aside(entry: SegmentEntry, reason: str, detail: str | None, rows: int | 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All known files: `entries` count, `apart` are set aside. `told` are all files with a readable footer.
+    """All known files.
 
-    `left_out` are files with some events that other counting files have, too, and some that none has.
+    - `entries`: the files whose events count.
+    - `apart`: the files that are set aside.
+    - `told`: all files with a readable footer.
+    - `left_out`: files with some events that files in `entries` have, too, and some that none of them has.
     """
 
     entries: tuple[SegmentEntry, ...]

@@ -27,7 +27,10 @@ def packed(entries: Iterable[Any]) -> bytes:
 
 
 def unpacked(state: bytes, kind: type[T]) -> Iterator[T]:
-    """Yield the entries of a state. Raises msgspec.ValidationError for others than `kind`, DecodeError if damaged."""
+    """Yield the entries of a state.
+
+    Raises msgspec.ValidationError for an entry that is not of type `kind`, DecodeError for a damaged state.
+    """
     decoder = msgspec.json.Decoder(kind)
     for line in _lines(state):
         yield decoder.decode(line)

@@ -174,7 +174,7 @@ def blocks(data: bytes, at: int) -> Iterator[Header | EventBlock | End | Damage]
 
 
 def _following(data: bytes, at: int) -> int:
-    """Return where the next block may begin after a damaged one; -1 if there is none.
+    """Return the position at which the next block after a damaged one may begin; -1 if there is none.
 
     If the damaged block still has its length, its content, which clients influence, is not searched for blocks.
     """

@@ -315,7 +315,7 @@ class Gap:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The values in the table's order from seq on."""
+        """The values of a row of the table gap, from column seq on."""
         count = self.last_seq - self.first_seq + 1
         return (self.last_seq, self.first_seq, self.ts, count, self.reason, self.detail)
 

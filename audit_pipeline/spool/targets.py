@@ -25,7 +25,7 @@ TOPIC_SCHEME: Final = "kafka:"
 
 
 class Stored(NamedTuple):
-    """`changed_ns` is when the file was written, if the store reports it."""
+    """A file in a target. `changed_ns` is the time of its last change, None if the store does not report it."""
 
     path: str
     size: int

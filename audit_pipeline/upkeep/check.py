@@ -35,9 +35,10 @@ Broker = tuple[str, int]
 
 
 class Finding(NamedTuple):
-    """`kind` is hole, duplicate, gap, corrupt, open or absent; undecided if files changed as fast as they were checked.
+    """A problem that `check` has found.
 
-    An open boot has no end. An absent broker is registered and has no file.
+    `kind` is hole, duplicate, gap, corrupt, open or absent. An open boot has no end. An absent broker is registered and
+    has no file. The kind is undecided if files changed during each pass of the check.
     """
 
     kind: str
@@ -117,7 +118,7 @@ class _Looks:
         self._judged: dict[tuple[SegmentPath, ...], _Judged] = {}
 
     def check_pass(self, paths: Sequence[SegmentPath]) -> tuple[CheckReport, bool]:
-        """Return what is found, and whether all these files existed throughout the pass."""
+        """Return the report on these files, and whether all of them existed throughout the pass."""
         report = CheckReport(files=len(paths))
         is_whole = self._read_footers(paths, report)
         by_segment: dict[tuple[Boot, tuple[int, int]], dict[str, SegmentPath]] = defaultdict(dict)

@@ -44,7 +44,7 @@ def keep(land: Sequence[str], variables: Path | None, stopped: Event) -> None:
 
 
 def _run(command: Sequence[str], variables: Path | None, stopped: Event) -> str | None:
-    """Return how the process ended, None if this process has ended it."""
+    """Return the exit code or error with which the process ended, as text; None if this process has ended it."""
     given, problems = read_variables(variables)
     for problem in problems:
         log.warning("%s", problem)

@@ -21,7 +21,10 @@ EXPIRED = "_expired.json"
 
 @dataclass(frozen=True, slots=True)
 class RetentionLimits:
-    """`before_us`: hours that ended before it are deleted. `bytes_max` is for all segments together. None: no limit."""
+    """The limits beyond which old segments are deleted; None is no limit.
+
+    Hours that ended before `before_us` are deleted. `bytes_max` is the maximum size of all segments.
+    """
 
     before_us: int | None = None
     bytes_max: int | None = None
@@ -74,7 +77,7 @@ def expire(target: Target, limits: RetentionLimits, is_stopped: Callable[[], boo
 def _half_deleted(
     files: Iterable[SegmentPath], through: Mapping[Boot, int], target: Target, is_stopped: Callable[[], bool]
 ) -> list[SegmentPath]:
-    """Return what an interrupted deletion has left: the first files of each boot, up to one that was to stay."""
+    """Return the files that an interrupted deletion has left: the first of each boot, up to one that was to stay."""
     noted = {boot_name(*boot): seq for boot, seq in through.items()}
     boots: dict[str, list[tuple[SegmentName, SegmentPath]]] = defaultdict(list)
     for file in files:

@@ -124,7 +124,7 @@ class _Replay:
         """Ask about the next clients, each as soon as the broker does."""
         while line.behind and line.waiting is None:
             attempt = line.behind[0]
-            # A broker asks at once about a client that finds nobody in the line.
+            # A broker asks at once about a client that finds the line empty.
             had_to_line_up = possible_us > attempt.arrived_us
             at_us = asked_us(possible_us, attempt.first_us, possible_us) if had_to_line_up else possible_us
             is_leaving = not attempt.was_asked and attempt.recorded.at_us == at_us

@@ -119,7 +119,7 @@ class ControllerService:
         return self._settings.node_id if self.active else self._election.holder_id
 
     def why_not_ready(self) -> str | None:
-        """Return why it could not take over; None if it is active, or could."""
+        """Return why this controller could not become active; None if it is active, or could."""
         if self.active:
             return None
         unavailable = self._unavailable

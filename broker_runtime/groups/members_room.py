@@ -1,7 +1,7 @@
-"""The limit on what the members of all groups of a broker have told it: their subscriptions and assignments. Pure.
+"""The limit on memory for members of all groups of a broker: their subscriptions and assignments. Pure.
 
 A group may have thousands of members, and a coordinator thousands of groups. So limits of one member and of one group
-bound no memory.
+do not bound memory.
 """
 
 from collections.abc import Callable
@@ -19,9 +19,9 @@ TOPIC_BYTES = 64
 
 
 class MembersRoom:
-    """Counts bytes: those of the last count of all groups, and those that were taken since it began.
+    """The memory that members of groups use, in bytes: the last count of all groups, and all that was taken since.
 
-    Nobody gives bytes back. What has become free is noticed by the next count, `tally.Census`, a few seconds later.
+    Members that leave return no bytes. The next count, `tally.Census`, notices free bytes a few seconds later.
     """
 
     __slots__ = ("_before", "_counted", "_taken", "measure")
@@ -46,7 +46,7 @@ class MembersRoom:
         self._taken += size
 
     def begin_count(self) -> None:
-        """Note that a count begins. What is taken while it runs may be counted twice until the next one."""
+        """Note that a count begins. Bytes that are taken while it runs may be counted twice until the next count."""
         self._before = self._taken
 
     def end_count(self, size: int) -> None:

@@ -50,7 +50,7 @@ class Changes(_Sets):
     partitions: set[tuple[UUID, int]] = field(default_factory=set)
     """(topic id, partition)"""
     topics_removed: set[str] = field(default_factory=set)
-    """Names of removed topics. Whatever has such a name is to be removed, unless it has the id of an existing topic."""
+    """Names of removed topics. State with such a name is to be removed, unless it has the id of an existing topic."""
     removals: Removals = field(default_factory=Removals)
     topic_configs: set[str] = field(default_factory=set)
     """Names of topics."""

@@ -153,7 +153,7 @@ class StructLayout:
                 self.places_of.append((count, behind + layout.size))
 
     def after(self, source: MessageSource, at: int) -> int:
-        """Return where a struct ends, without a view of it."""
+        """Return the position of the end of a struct, without creating a view."""
         if self.size is not None:
             return end_of(source.bytes(), at, self.size)
         for _, layout, behind in self.varying:
@@ -162,7 +162,7 @@ class StructLayout:
         return skip_tagged_fields(source.bytes(), at) if self.flexible else end_of(source.bytes(), at, 0)
 
     def after_tags(self, buffer: Buffer, at: int, found: dict[int, int]) -> int:
-        """Return where the tagged fields end; adds the start of each of them to `found`."""
+        """Return the position of the end of the tagged fields, and add the start of each tagged field to `found`."""
         if at < len(buffer) and not buffer[at]:
             return at + 1
         count, at = read_uvarint(buffer, at)

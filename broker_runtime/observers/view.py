@@ -50,7 +50,7 @@ class FieldLayout(Protocol):
     def show(self, source: MessageSource, at: int, /) -> Any: ...
 
     def after(self, source: MessageSource, at: int, shown: Any, /) -> int:
-        """Return where the field ends. `shown` is what `show` has returned, None if it was not called."""
+        """Return the position of the end of the field. `shown` is the result of `show`, None if it was not called."""
         ...
 
 
@@ -203,7 +203,7 @@ def _walked(struct: Struct) -> _Walk:
 
 
 def _start(struct: Struct, number: int) -> int:
-    """Return where the field with this number begins, or where the part after the last plain field begins."""
+    """Return the position at which this field begins, or at which the part after the last plain field begins."""
     shape = struct._shape
     count, behind = shape.places_of[number]
     if not count:
@@ -219,7 +219,7 @@ def _start(struct: Struct, number: int) -> int:
 
 
 def end_of_struct(struct: Struct) -> int:
-    """Return where the struct's bytes end."""
+    """Return the position of the end of the struct."""
     walk = _walked(struct)
     if walk.end < 0:
         shape = struct._shape
@@ -351,7 +351,7 @@ class Array(Sequence[Struct]):
         return items[number]
 
     def end_of_items(self) -> int:
-        """Return where the last item's bytes end."""
+        """Return the position of the end of the last item."""
         if not self._count:
             return self._at
         if self._end >= 0:

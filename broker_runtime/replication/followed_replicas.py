@@ -90,7 +90,7 @@ class FollowedReplicas:
                 del self._fetchers[leader]
 
     def close(self) -> None:
-        """Close the connections of all fetchers, whose tasks have ended."""
+        """Close the connections of all fetchers. Their tasks must have ended before."""
         for fetcher, _ in self._fetchers.values():
             fetcher.close()
         self._fetchers.clear()

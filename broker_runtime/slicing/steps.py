@@ -32,7 +32,7 @@ _ITEMS_DRAINED_IN_A_STEP = 64
 
 
 def at_once(steps: Steps[T]) -> T:
-    """Return the result, without a break: for little work, and for tests."""
+    """Run all steps without a break, and return their result: for little work, and for tests."""
     while True:
         try:
             next(steps)

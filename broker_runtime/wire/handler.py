@@ -1,4 +1,4 @@
-"""The seam between connections (`network`) and request handlers (`apis`)."""
+"""The interface between connections (`network`) and request handlers (`apis`)."""
 
 from collections.abc import Callable
 from typing import Protocol

@@ -35,7 +35,7 @@ class UnfitError(FormatError):
 
 
 def at_once(steps: Steps[T]) -> T:
-    """Return the result, without a break."""
+    """Run all steps without a break, and return their result."""
     while True:
         try:
             next(steps)

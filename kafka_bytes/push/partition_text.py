@@ -10,7 +10,7 @@ _PARTITION_MAX = 0x7FFFFFFF
 
 
 def partition_text(leader: int, partition: int) -> str:
-    """Return the text, with the id of the broker to read from; without it while there is no leader."""
+    """Return the partition as text, after the id of its leader; without an id while there is no leader."""
     return f"{leader}-{partition}" if leader >= 0 else str(partition)
 
 

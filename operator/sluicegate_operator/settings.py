@@ -98,7 +98,7 @@ class Settings:
 def read_settings(
     environment: Mapping[str, str], namespace: str | None, kubeconfig: str | None, metrics: str | None
 ) -> Settings:
-    """Return the settings. Raises SettingsError."""
+    """Return the settings from environment variables and options. Raises SettingsError."""
     own = environment.get("POD_NAMESPACE") or "default"
     lease_s = _number(environment, "SLUICEGATE_LEASE_SECONDS", LEASE_MIN_S) or LEASE_S
     request_s = _number(environment, "SLUICEGATE_REQUEST_TIMEOUT_SECONDS", REQUEST_TIMEOUT_MIN_S)

@@ -18,7 +18,7 @@ def handshake_failure(error: OSError, host: str) -> str | None:
 
 
 def rejected_certificate(error: OSError) -> str | None:
-    """Return how the broker rejected this client's certificate; None if the error has another cause."""
+    """Return the message about a certificate that the broker rejected; None if the error has another cause."""
     reason = error.reason if isinstance(error, ssl.SSLError) else None
     if reason is None or not any(alert in reason for alert in _ALERTS):
         return None

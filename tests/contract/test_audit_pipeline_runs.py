@@ -1,6 +1,6 @@
 """A run of an AuditPipeline as the operator starts it, checked against the pipeline, which shares no code with it.
 
-The seam is the pipeline's command line, the files that it receives, and the summary that it leaves.
+The interface is the pipeline's command line, the files that it receives, and the summary that it leaves.
 """
 
 import argparse

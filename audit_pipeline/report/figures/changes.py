@@ -56,7 +56,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Comings:
-    """Names of one dimension that are in only one of the two stretches; those with most requests first."""
+    """Names of one dimension that are in only one of the two periods, by number of requests."""
 
     dimension: str
     new: tuple[Named, ...]
@@ -76,7 +76,7 @@ class Changes:
 
 
 def changes(scope: Scope) -> Changes | None:
-    """Return the changes; None if the audit log is too short for a comparison."""
+    """Compare the last period with the one before; None if the audit log is too short for that."""
     last, before = scope.windows.last, scope.windows.before
     if last is None or before is None:
         return None

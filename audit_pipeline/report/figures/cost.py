@@ -40,7 +40,10 @@ ORDER BY cluster_id, currency, dimension, name IS NULL, amount DESC NULLS LAST, 
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """`name` is None in the line for unattributed use, and in the line for the `names` others together.
+    """A line of a bill.
+
+    `names` is the number of names that the line adds up. `name` is None in lines that add up other lines, and in the
+    line for unattributed use.
 
     Quantities have the units of the table cost: bytes, requests, byte-hours, partition-hours.
     """

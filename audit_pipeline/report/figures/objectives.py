@@ -22,7 +22,11 @@ FROM error_budget AS budget ORDER BY spent DESC, objective, cluster_id
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`spent` is a share: above 1 the objective is broken. `worst_day` used the budget of `worst_burn` days."""
+    """The error budget of an objective over some days.
+
+    `spent` is the used share of the budget: above 1 the objective is missed. `worst_day` used as much as is planned for
+    `worst_burn` days.
+    """
 
     cluster_id: str
     objective: str

@@ -50,9 +50,10 @@ class Subjects:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`results` is the version of the results. `subjects` is None if the audit log has no event.
+    """The content of the report page.
 
-    `cluster_names` are by ID, as they were given; subjects have IDs.
+    `results` is the version of the published results. `subjects` is None if the audit log has no event; it names
+    clusters by ID. `cluster_names` has the names that the user gave, by cluster ID.
     """
 
     results: str

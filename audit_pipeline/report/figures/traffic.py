@@ -78,7 +78,11 @@ class ClusterTraffic:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """`name` and `cluster_id` are None for all others together; `names` is their number."""
+    """A row of a ranking.
+
+    `names` is the number of names that the row adds up. `name` and `cluster_id` are None in the last row, which adds up
+    the names that have no row.
+    """
 
     name: str | None
     cluster_id: str | None
@@ -98,7 +102,10 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes of topics are those of record batches; all other bytes are those of requests and responses."""
+    """Traffic over time, and the rankings of the most active names.
+
+    Bytes of topics are the bytes of record batches. All other bytes are the bytes of requests and responses.
+    """
 
     clusters: tuple[ClusterTraffic, ...]
     clusters_left_out: int

@@ -30,7 +30,10 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """`step_us` is the time that a point covers, from its own time on: the point is drawn in the middle of it."""
+    """The two axes of a plot.
+
+    A point covers `step_us` from its time on, and is drawn in the middle of this interval.
+    """
 
     scale: Scale
     span: Span

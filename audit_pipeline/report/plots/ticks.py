@@ -20,7 +20,7 @@ TIMES_MAX, SECONDS_MAX = 7, 5
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """`at` is from 0 to 1 along the axis. A minor tick is left out if the plot is narrow."""
+    """A tick of an axis, at a position from 0 to 1. A minor tick is left out if the plot is narrow."""
 
     at: float
     label: str

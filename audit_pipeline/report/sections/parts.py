@@ -12,7 +12,12 @@ from audit_pipeline.report.words import count
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`is_number`: right-aligned, and sorted by value. `is_whole`: in one line. `order`: of a sorted table."""
+    """The head of a table's column, and how its cells are shown.
+
+    - `is_number`: cells are right-aligned and sorted by value.
+    - `is_whole`: cells are not wrapped.
+    - `order`: the order of the rows, if the table is sorted by this column.
+    """
 
     head: str
     is_number: bool = False

@@ -12,7 +12,7 @@ from audit_pipeline.report.words import about, count, latency, moment, percent, 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """`anchor` is the section that tells more; `series` are the values of the sparkline."""
+    """A key figure at the top of the page. `anchor` is the section with details, `series` the sparkline's values."""
 
     name: str
     number: Child

@@ -100,7 +100,7 @@ def read(reader: RequestReader, call: Call) -> ConsumerHeartbeatRequest:
 
 
 def read_in_steps(reader: RequestReader, call: Call) -> Steps[ConsumerHeartbeatRequest]:
-    """Read a request. Raises ProtocolError, and RequestTooLargeError."""
+    """Read a ConsumerGroupHeartbeat request in steps. Raises ProtocolError and RequestTooLargeError."""
     group_id, member_id = reader.string(), reader.string()
     (member_epoch,) = reader.fixed(_INT32)
     instance_id, rack_id = reader.nullable_string(), reader.nullable_string()

@@ -49,7 +49,7 @@ class Authentication:
         import_messages()
 
     def _bearer(self, listener: str) -> Create:
-        """Return how an exchange of OAUTHBEARER begins on a listener. Imports what tokens need."""
+        """Return the factory of OAUTHBEARER mechanisms of a listener. Imports the modules for tokens."""
         if self._oauth is None:
             self._oauth = import_module(_OAUTH).OAuthMechanism(self._settings, self._clock)
         return self._oauth.of(listener)

@@ -35,7 +35,7 @@ class SaslRequest:
     __slots__ = ("body", "correlation_id", "key", "version")
 
     def __init__(self, frame: memoryview) -> None:
-        """Read a frame. Raises ProtocolError."""
+        """Read the header, and the body of a SASL request of a supported version. Raises ProtocolError."""
         self.key, self.version, self.correlation_id, _, at = read_header(frame)
         self.body: Entity | None = None
         low, high = _VERSIONS.get(self.key, (0, -1))

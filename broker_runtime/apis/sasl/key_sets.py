@@ -24,7 +24,7 @@ _KEY = "sasl.oauthbearer.jwks.endpoint.url"
 _UNKNOWN_MAX = 16
 _UNKNOWN_INTERVAL_S = 60.0
 _SEEK_INTERVAL_S = 1.0
-"""Least time between two reads for unknown keys, in seconds: anybody can name such keys."""
+"""Least time between two reads for unknown keys, in seconds: any client can name unknown keys."""
 _KID_CHARS_MAX = 1_000
 _OK = 200
 _ACCEPTED = "application/jwk-set+json, application/json;q=0.9, */*;q=0.8"
@@ -56,7 +56,10 @@ class KeyFile:
             raise ConfigError(f"{_KEY}: {path} cannot be used: {error}") from None
 
     def current(self) -> Keys:
-        """Return the keys. Reads the file if it has changed; may block. Raises OSError and KeySetError at the start."""
+        """Return the keys. Reads the file if it has changed, which may block.
+
+        Raises OSError and KeySetError if no keys have been read before.
+        """
         try:
             changed_ns = os.stat(self._path).st_mtime_ns
             if changed_ns != self._read_ns:

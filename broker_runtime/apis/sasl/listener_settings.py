@@ -22,7 +22,7 @@ _USER = "user_"
 
 @dataclass(frozen=True, slots=True)
 class ListenerSasl:
-    """The mechanisms of a listener's clients, each with how its exchange begins, and the limits of sessions."""
+    """The mechanisms of a listener's clients, each with the factory of its server side, and the limits of sessions."""
 
     mechanisms: Mapping[str, Create] = field(repr=False)
     limits: Limits

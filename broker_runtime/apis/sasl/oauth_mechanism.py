@@ -19,7 +19,7 @@ class OAuthMechanism:
         self._sources: list[KeySource] = []
 
     def of(self, listener: str) -> Create:
-        """Return how an exchange on the listener begins."""
+        """Return the factory of OAUTHBEARER mechanisms of the listener: each exchange creates one."""
         values = ListenerValues(self._settings, listener)
         audiences = values.get(BrokerConfig.sasl_oauthbearer_expected_audience, OAUTHBEARER)
         rules = TokenRules(

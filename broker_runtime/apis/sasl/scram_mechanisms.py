@@ -13,7 +13,7 @@ _NONCE_BYTES = 18
 
 
 def scram_mechanisms(image: Callable[[], MetadataImage], cluster_id: str) -> dict[str, Callable[[str], Create]]:
-    """Return how exchanges of each SCRAM mechanism begin, as `listener_settings.listener_sasl` needs it."""
+    """Return, by SCRAM mechanism, a function from a listener to its factory, for `listener_settings.listener_sasl`."""
     return {name: _of_any_listener(number, name, image, cluster_id) for number, name in SCRAM_NUMBERS.items()}
 
 

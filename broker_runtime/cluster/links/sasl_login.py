@@ -60,7 +60,7 @@ def _refused(connection: ClientConnection, why: str) -> KafkaError:
 
 
 def login_to(settings: BrokerSettings, listener: str, mechanism_key: Key[str]) -> SaslLogin:
-    """Return how this node authenticates at a listener of other nodes. Raises ConfigError.
+    """Return the login of this node at a listener of other nodes. Raises ConfigError.
 
     `mechanism_key` is the key with the mechanism.
     """

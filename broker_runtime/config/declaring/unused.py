@@ -22,7 +22,7 @@ _ALLOWED = {"share.isolation.level": OneOf(("read_committed", "read_uncommitted"
 
 @cache
 def unused_keys(resource: Literal["broker", "topic", "group"]) -> Mapping[str, ConfigKey]:
-    """Return the keys by name. The file is read at the first call: most brokers never need it."""
+    """Return the unused keys of a resource, by name. The file is read at the first call: most brokers never need it."""
     text = Path(__file__).with_name("unused_keys.txt").read_text(encoding="ascii")
     rows = (line.split() for line in text.splitlines())
     return keys_by_name([_key(name, Type[kind], UpdateMode(mode)) for of, name, kind, mode in rows if of == resource])

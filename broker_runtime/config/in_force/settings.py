@@ -277,7 +277,7 @@ def _http(address: str | None) -> tuple[str, int] | None:
 
 
 def _check_prefixes(given: Mapping[str, str], listeners: tuple[Endpoint, ...], controller: frozenset[str]) -> None:
-    """Check that each prefix is of a listener here, or of the controllers' listener, to which this node connects."""
+    """Check that each prefix names a listener of this node, or the controllers' listener to which it connects."""
     names = {endpoint.listener.lower() for endpoint in listeners} | {name.lower() for name in controller}
     for key in given:
         listener, _ = split_listener_prefix(key)

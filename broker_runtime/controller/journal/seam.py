@@ -34,7 +34,7 @@ class JournalDamagedError(JournalError):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The metadata before `end_offset`, as record batches; `epoch` is of the controller that took it."""
+    """The metadata before `end_offset`, as record batches; `epoch` is that of the controller that took the snapshot."""
 
     end_offset: int
     epoch: int

@@ -244,7 +244,10 @@ def rebalance(image: MetadataImage) -> Steps[_Records]:
 
 
 def consequences(decided: Iterable[MetadataRecord], image: MetadataImage) -> Steps[_Records]:
-    """Return the changes that follow from records just applied, if these change the election rules."""
+    """Return changes of partitions, if one of the applied records `decided` changes an election rule.
+
+    Election rules are unclean.leader.election.enable and min.insync.replicas, of a topic or of the whole cluster.
+    """
     rules: list[ConfigRecord] = yield from chosen(decided, _changes_rules)  # type: ignore[assignment]
     if any(record.resource_type == ResourceType.BROKER and not record.name for record in rules):
         return (yield from reviewed(image))

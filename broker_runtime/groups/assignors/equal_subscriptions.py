@@ -122,7 +122,10 @@ def _quotas(assignments: Mapping[str, Assignment], partitions: int) -> tuple[dic
 def _cut(
     assignment: Assignment, quota: int, rack: str | None, topics: Mapping[UUID, TopicDescription]
 ) -> tuple[list[Partition], list[Partition]]:
-    """Return what a member keeps and what it gives up: partitions without a replica in its rack first."""
+    """Return the partitions that a member keeps, and the partitions that it gives up.
+
+    Partitions without a replica in its rack are given up first.
+    """
     mine = [(topic_id, partition) for topic_id, partitions in assignment.items() for partition in partitions]
     if rack is not None:
         mine.sort(key=lambda one: not topics[one[0]].racks or rack not in topics[one[0]].racks[one[1]])

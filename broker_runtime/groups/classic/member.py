@@ -103,7 +103,7 @@ def metadata_of(protocols: Sequence[ClassicProtocol], protocol: str) -> bytes:
 
 
 def size_of(protocols: Sequence[ClassicProtocol]) -> int:
-    """Return what a member with these protocols takes in `members_room`, in bytes."""
+    """Return the bytes that a member with these protocols takes in `members_room`."""
     return MEMBER_BYTES + sum(len(name) + len(metadata) for name, metadata in protocols)
 
 

@@ -202,7 +202,7 @@ def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
 
 
 def _subscription(request: JoinRequest) -> Steps[EmbeddedSubscription]:
-    """Read the subscription. Raises KafkaError (INCONSISTENT_GROUP_PROTOCOL)."""
+    """Return the subscription in the first protocol of the request. Raises KafkaError (INCONSISTENT_GROUP_PROTOCOL)."""
     try:
         return (yield from read_subscription(request.protocols[0].metadata))
     except ValueError as error:

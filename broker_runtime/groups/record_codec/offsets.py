@@ -47,7 +47,7 @@ def _names_written(group_id: str, topic: str) -> bytes:
 
 
 def read_key(key: bytes) -> OffsetCommitKey:
-    """Decode a key. Raises ValueError and struct.error."""
+    """Decode the key of an offset commit. Raises ValueError and struct.error."""
     group_id, topic = _names(key[2:-4])
     return OffsetCommitKey(group_id, topic, INT32.unpack_from(key, len(key) - 4)[0])
 
@@ -87,7 +87,7 @@ def write_value(value: OffsetCommitValue) -> bytes:
 
 
 def read_value(value: bytes) -> OffsetCommitValue:
-    """Decode a value. Raises ValueError, ProtocolError and struct.error."""
+    """Decode the value of an offset commit. Raises ValueError, ProtocolError and struct.error."""
     if value[:2] == _VERSION_4:
         return _read_flexible(value)
     version, offset = _WITHOUT_EPOCH.unpack_from(value)
@@ -126,7 +126,7 @@ def _read_flexible(value: bytes) -> OffsetCommitValue:
 
 
 def _read_odd(value: bytes, offset: int, leader_epoch: int) -> OffsetCommitValue:
-    """Decode a value with a long text, or with tagged fields that a newer broker wrote."""
+    """Decode the value of a commit with long metadata, or with tagged fields that a newer broker wrote."""
     reader = RequestReader(memoryview(value), _WITH_EPOCH.size, flexible=True)
     metadata = reader.string()
     (commit_timestamp_ms,) = reader.fixed(_TIME)

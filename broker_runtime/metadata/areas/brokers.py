@@ -120,7 +120,10 @@ class BrokerInfo:
         )
 
     def reregistered(self, record: RegisterBroker) -> "BrokerInfo":
-        """Return the same incarnation with the fields of the record."""
+        """Return the registration after another RegisterBroker record of the same epoch.
+
+        It stays fenced or unfenced, and a controlled shutdown continues.
+        """
         return replace(
             self,
             incarnation=record.incarnation,

@@ -66,7 +66,7 @@ class WaitingClients:
         return self._clients[0]
 
     def add(self, client: WaitingClient) -> None:
-        """Append a client."""
+        """Append a client, and have it checked soon."""
         self._clients.append(client)
         self.check_soon()
 

@@ -97,7 +97,7 @@ class Connection:
 
     @property
     def has_unread(self) -> bool:
-        """Implement `wire.handler.ServedConnection`: False while the client's own request makes it wait."""
+        """Implement `wire.handler.ServedConnection`: False while an earlier request of this client is pending."""
         state = self._machine.state
         if state is not ConnectionState.READING:
             return state in _WAITS_FOR_SLICE
@@ -194,7 +194,7 @@ class Connection:
             self._release()
 
     def _release(self) -> None:
-        """Release everything that belongs to the connection, whose machine is closed. A second call does nothing."""
+        """Release everything that belongs to the connection. Its machine must be closed. A second call does nothing."""
         channel, self._channel = self._channel, None
         if channel is not None:
             channel.stop()

@@ -81,7 +81,7 @@ class ConnectionMachine:
         """Bytes of unsolicited frames since everything was last sent."""
 
     def space(self, now_s: float) -> memoryview | None:
-        """Return where the next bytes go, valid until `received`. None: the client is muted; then call `go_on`."""
+        """Return the buffer for the next bytes, valid until `received`. None if the client is muted: call `go_on`."""
         if self.state is _READING:
             if self.is_heavy:
                 return None

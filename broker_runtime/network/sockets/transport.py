@@ -1,4 +1,4 @@
-"""The seam below a connection: one end of a byte stream that never blocks. Shell.
+"""The interface below a connection: one end of a byte stream that never blocks. Shell.
 
 `PlainTransport` is a TCP socket. An encrypting transport (`tls_transport`) may have to write in order to read, and the
 reverse. It may buffer bytes that the socket no longer shows, and it does not use sendfile.

@@ -35,8 +35,8 @@ def authorization(settings: BrokerSettings, clock: Clock, image: Callable[[], Me
 def gate_of(authorization: Authorization | None, is_active: Callable[[], bool] | None = None) -> Gate | None:
     """Return the gate that refuses whole requests. None without an authorizer.
 
-    A controller on standby has no ACLs, and `is_active` is False for it: its gate lets all requests pass, so that their
-    senders are told to try another controller.
+    A controller on standby has no ACLs, and `is_active` is False for it: its gate lets all requests pass. The
+    handlers then answer that clients must use another controller.
     """
     if authorization is None:
         return None

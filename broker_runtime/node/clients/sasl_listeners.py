@@ -34,7 +34,7 @@ def authentication_of(
 
 
 def login_to_brokers(settings: BrokerSettings) -> Login | None:
-    """Return how this broker authenticates at other brokers; None if it does not have to. Raises ConfigError."""
+    """Return this broker's login at other brokers; None if they require no SASL. Raises ConfigError."""
     name = settings.inter_broker_listener
     if not any(e.listener == name and e.security_protocol in SASL for e in settings.listeners):
         return None
@@ -42,7 +42,7 @@ def login_to_brokers(settings: BrokerSettings) -> Login | None:
 
 
 def login_to_controllers(settings: BrokerSettings) -> Login | None:
-    """Return how this node authenticates at controllers; None if it does not have to. Raises ConfigError."""
+    """Return this node's login at controllers; None if they require no SASL. Raises ConfigError."""
     names = settings.config.controller_listener_names
     if not names or not any(server.security_protocol in SASL for server in settings.quorum):
         return None

@@ -38,7 +38,7 @@ class TlsOnDemand:
         return self._imported().accepting(listener, protocol)
 
     def dialling(self, listener: str) -> Callable[[ServerAddress], TransportFactory]:
-        """Return what makes the transports of connections to this listener of other nodes; it raises OSError."""
+        """Return a function from an address of this listener to the factory of its transports; it raises OSError."""
         return partial(self._dialling, listener)
 
     def _dialling(self, listener: str, address: ServerAddress) -> TransportFactory:

@@ -12,17 +12,17 @@ from broker_runtime.clock import Clock, Timer
 from broker_runtime.observers.surroundings import HostedPartition
 
 _PARTITIONS_PER_SLICE: Final = 100
-"""Partitions looked at in one iteration of the event loop."""
+"""Partitions compared in one iteration of the event loop."""
 _PAUSE_S: Final = 0.01
 _LOOK_S: Final = 5.0
-"""Time between two looks."""
+"""Time between two comparisons, in seconds."""
 
 Place = tuple[str, int]
 """Topic and partition."""
 
 
 class InventoryLog(Protocol):
-    """The part of the audit log that is told."""
+    """The part of the audit log that records partitions."""
 
     def inventory(
         self, partition: HostedPartition, registered_brokers: str | None, *, is_deleted: bool = False
@@ -30,10 +30,10 @@ class InventoryLog(Protocol):
 
 
 class Inventory:
-    """Tells all partitions at the start, every `every_s`, and when the registered brokers change.
+    """Reports all partitions at the start, every `every_s`, and when the registered brokers change.
 
-    In between it tells partitions that are new, that are deleted, or whose leadership has changed. Without these it
-    tells one partition every `alive_s`, so that the log of a broker without clients shows that the broker runs.
+    In between it reports partitions that are new, that are deleted, or whose leadership has changed. Without these it
+    reports one partition every `alive_s`, so that the log of a broker without clients shows that the broker runs.
     `partitions` and `registered_brokers` are those of BrokerFacts.
     """
 
@@ -55,7 +55,7 @@ class Inventory:
         self._every_s = every_s
         self._alive_s = alive_s
         self._told: dict[Place, bool] = {}
-        """Whether this broker leads the partition, as it was told last."""
+        """Whether this broker leads the partition, by the last report."""
         self._brokers = ""
         self._told_all_s: float | None = None
         self._told_s = 0.0

@@ -29,7 +29,7 @@ from connection_limits.settings import LimitReference
 UNREAD_ANSWERS: Final = frozenset({DESCRIBE_QUORUM, LIST_PARTITION_REASSIGNMENTS})
 """APIs whose answers come from the controller, and are not looked through because they change nothing."""
 _FORWARDED: Final = CHANGED_BY | UNREAD_ANSWERS
-"""APIs whose answers may come from the controller: without notes, nobody has looked for their error codes."""
+"""APIs whose answers may come from the controller: without notes, their error codes are not known."""
 _ROLLUP_ROWS_MAX: Final = 1000
 """An interval with more rows ends early, so that its block and the memory for it stay small."""
 

@@ -153,7 +153,7 @@ def _spelled_by_kafka(host: str) -> str:
 
 
 def _rules(buckets: Iterable[Bucket], owners: Iterable[tuple[str, str]]) -> Rules:
-    """Return what the ACLs of these names allow and deny the owners, as bits of operations."""
+    """Return the operations that the ACLs of these names allow and deny to the owners, as bits."""
     allowed = denied = 0
     for bucket in buckets:
         for owner in owners:

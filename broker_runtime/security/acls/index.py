@@ -91,7 +91,7 @@ class AclIndex:
     def __init__(self) -> None:
         self._types: dict[int, _OfType] = {}
         self.is_shared = False
-        """Whether it must not change any more, because somebody else reads it. A copy may change."""
+        """Whether it must not change any more, because a copied image or another thread reads it. A copy may change."""
         self.state = object()
         """Another object after each change. A copy has the same one until either of them changes."""
 

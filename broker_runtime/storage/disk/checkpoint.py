@@ -57,7 +57,7 @@ def read_topic_id(fs: FileSystem, folder: Path) -> UUID:
 def write_topic_id(fs: FileSystem, folder: Path, topic_id: UUID) -> None:
     """Write partition.metadata without a sync.
 
-    The log's first sync covers its content and, with the folder's other new names, its name.
+    The log's first sync makes the content and the name of the file durable.
     """
     path = folder / PARTITION_METADATA
     replace_file(fs, path, f"version: 0\ntopic_id: {encode_uuid(topic_id)}\n".encode(), sync=False)

@@ -1,6 +1,6 @@
 """Runs a log's fsync in a thread, so that a slow disk blocks neither the event loop nor other logs.
 
-`Disk` is the seam; submitted work must not touch anything that the event loop changes meanwhile.
+`Disk` is the interface; submitted work must not touch anything that the event loop changes meanwhile.
 """
 
 import asyncio

@@ -86,6 +86,6 @@ class EpochsFile:
             self._stored = draft.change
 
     def close(self) -> None:
-        """Stop storing: the folder is about to lose its name."""
+        """Stop storing epochs. Call it before the folder is renamed: another log may get its name."""
         with self._lock:
             self._is_closed = True

@@ -1,4 +1,4 @@
-"""The seam between the log and the operating system's files.
+"""The interface between the log and the operating system's files.
 
 Owns the two protocols and their implementation on a real disk. `tests/support/fakes/disks/memory_filesystem.py` is the
 twin that fails on command; both pass tests/contract/test_filesystem.py. Knows nothing of records or segments.

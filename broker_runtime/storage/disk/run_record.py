@@ -112,7 +112,7 @@ class RunRecord:
         self.lost()
 
     def stopped_cleanly(self) -> None:
-        """Write the clean-shutdown marker; everything is synced. Raises OSError."""
+        """Write the clean-shutdown marker. The caller must have synced all logs before. Raises OSError."""
         content = json.dumps({"version": 0, "brokerEpoch": self.epoch}, separators=(",", ":"))
         replace_file(self._fs, self._marker, content.encode())
 

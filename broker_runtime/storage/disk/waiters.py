@@ -25,7 +25,10 @@ class Wakes(Protocol):
     """Runs the callbacks of waiters that were woken."""
 
     def add(self, calls: Iterator[Callback]) -> None:
-        """Call each once and in order, now or soon; callbacks that the iterator omits by then are not called."""
+        """Call each callback of the iterator once, in order, at once or later.
+
+        The iterator is read only when the callbacks run: until then it may drop callbacks.
+        """
         ...
 
 

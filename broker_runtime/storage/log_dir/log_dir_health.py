@@ -100,12 +100,12 @@ class LogDirHealth:
             self._disk.submit(self._try, self._tried)
 
     def release(self) -> None:
-        """Remove the reserve. Raises OSError."""
+        """Delete the reserve file, which frees its space. Raises OSError."""
         if self._fs.exists(self._log_dir / RESERVE):
             self._fs.unlink(self._log_dir / RESERVE)
 
     def reserve(self) -> None:
-        """Create the reserve at the end of a start, which may have needed the space."""
+        """Create the reserve file at the end of a start, because the start may have needed the space."""
         if self._reserve_bytes:
             try:
                 self._try()

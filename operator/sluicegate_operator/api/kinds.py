@@ -46,7 +46,7 @@ class CustomKind:
 
     @property
     def by_users(self) -> bool:
-        """Whether users write objects of the kind; the operator reacts to each change of them."""
+        """Whether users write objects of the kind. The operator reacts to each change of these objects."""
         return bool(self.queues)
 
 

@@ -90,7 +90,7 @@ class LeavingTopics:
         *,
         overdue: bool,
     ) -> str:
-        """Return what the Topic waits for; empty after it was released, even if its topic was left behind."""
+        """Return why the Topic still waits; empty after it was released, even if its topic was left behind."""
         problem = await self._why_waiting(pool, leaving, snapshot, unreadable)
         if problem and overdue:
             await self._leave_behind(leaving, problem)

@@ -36,7 +36,7 @@ from sluicegate_operator.resources.audit.audit_run import PIPELINE_LABEL
 from sluicegate_operator.resources.labels import RACK, ROLE_LABEL, selector
 
 _OF_CHANGED_PODS = (Queue.REGISTRATIONS, Queue.RACKS, Queue.ROLLS, Queue.CLUSTERS, Queue.LISTENERS)
-"""Queues that a change of a node's place or health marks."""
+"""Queues to mark when the place or health of a node changes."""
 _OF_MOVED_BROKERS = (
     Queue.QUOTAS,
     Queue.TOPICS,
@@ -45,7 +45,7 @@ _OF_MOVED_BROKERS = (
     Queue.OBSERVERS,
     Queue.USERS,
 )
-"""Queues that ask brokers, which a pod marks that begins or ceases to answer."""
+"""Queues that ask brokers. A pod that begins or ceases to answer marks them."""
 ORPHAN_FINALIZER = "orphan"
 """The finalizer that the API server sets for `kubectl delete --cascade=orphan`.
 

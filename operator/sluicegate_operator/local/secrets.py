@@ -90,7 +90,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _written(folder: Path) -> dict[str, Any] | None:
-    """Return what `up` has noted when it wrote the Secret; None if it did not write it."""
+    """Return the note that `up` stored when it wrote the Secret; None if it did not write the Secret."""
     path = folder / _WRITTEN
     try:
         found: dict[str, Any] = json.loads(path.read_text())

@@ -69,7 +69,7 @@ class StateDocument:
             yield f"  {node['role']} {node['id']}, pid {node['pid']}: {', '.join(shown)}, http://{node['http']}/metrics"
 
     def _security(self, key: ClusterKey) -> dict[str, str] | None:
-        """Return where commands find the certificate for the listener INTERNAL, and the name of the brokers' own."""
+        """Return the folder of the certificate for the listener INTERNAL, and the name in the brokers' certificates."""
         cluster = self._objects.snapshot(key, ()).cluster
         if cluster is None or cluster.spec.cluster_ca is None:
             return None
@@ -77,7 +77,7 @@ class StateDocument:
         return {"secret": str(secret), "server_name": server_name(cluster, Role.BROKER)}
 
     def document(self, last_change: dict[str, Any] | None) -> dict[str, Any]:
-        """Return what `sluicegate status` reads. `last_change` is that of limits."""
+        """Return the content of state.json for `sluicegate status`. `last_change` is the last change of limits."""
         clusters: dict[str, Any] = {}
         external = self._clusters.external
         for key in {*self._clusters.chosen, *self._context.running}:

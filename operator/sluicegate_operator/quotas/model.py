@@ -302,7 +302,10 @@ def winners_of(rivals: Sequence[ConnectionQuota]) -> Winners:
 
 
 def limits_of(quotas: Sequence[ConnectionQuota], winners: Winners) -> Limits:
-    """Return the limits of a target. `quotas` are those that compete for it, and have these winners."""
+    """Return the limits that are enforced on a target: the strictest ones of its `quotas`.
+
+    `winners` is the result of `winners_of(quotas)`.
+    """
     rate, winner = winners[LimitField.RATE]
     adaptive = next((quota.spec.adaptive for quota in quotas if quota.name == winner), None)
     return Limits(rate, winners[LimitField.COUNT][0], adaptive)

@@ -252,7 +252,7 @@ class QuotaReconciler:
 
 
 def _strategy(cluster: BrokerCluster) -> str:
-    """Return how brokers measure rates. Apache Kafka always uses windows."""
+    """Return the strategy by which brokers measure rates. Apache Kafka always uses windows."""
     settings = cluster.spec.connection_quota
     return KAFKAS_STRATEGY if settings is None else settings.strategy
 

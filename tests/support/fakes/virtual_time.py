@@ -3,7 +3,8 @@
 run(main(), clock)     # `clock` is a ManualClock that moves with the loop
 pytestmark = pytest.mark.virtual_time     # for every async test of a module
 
-For shells whose only I/O is behind a seam. If nothing is due and nothing can arrive, the run fails instead of hanging.
+For shells whose only I/O is behind an interface. If nothing is due and nothing can arrive, the run fails and does not
+hang.
 """
 
 import asyncio

@@ -13,7 +13,7 @@ H = TypeVar("H")
 
 
 class Behind(ABC, Generic[T, H]):
-    """Base class of such counters.
+    """Base class of counters that may be behind.
 
     A subclass calls `_catch_up_at_once` before it answers a question, so that an answer never misses a change.
     """
@@ -46,4 +46,4 @@ class Behind(ABC, Generic[T, H]):
 
     @abstractmethod
     def _count(self, some: Sequence[T], how: H) -> None:
-        """Count the items."""
+        """Count some items of a noted change."""

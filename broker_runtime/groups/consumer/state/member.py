@@ -33,7 +33,10 @@ _Epochs = tuple[int, ...]
 
 
 class MemberState(IntEnum):
-    """The progress of a member towards the target assignment. The values are those of the records."""
+    """The progress of a member towards the target assignment.
+
+    The values are those of field State in Kafka's record ConsumerGroupCurrentMemberAssignmentValue.
+    """
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1

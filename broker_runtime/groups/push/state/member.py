@@ -19,7 +19,7 @@ _INTERVAL_MIN_S = 0.1
 
 
 def size_of(value: PushMemberValue) -> int:
-    """Return what a consumer takes in `members_room`, in bytes. Its topics are a text, and objects."""
+    """Return the bytes that a consumer takes in `members_room`. Its topics are in memory as text and as objects."""
     return MEMBER_BYTES + 2 * len(value.topic_count)
 
 

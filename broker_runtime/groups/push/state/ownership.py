@@ -50,7 +50,7 @@ class AssignmentInput(NamedTuple):
     """Functions that return whether a filter matches a topic's name now, by filter."""
 
     def key_of(self, consumer_id: str) -> "_Key":
-        """Return what the topics of a consumer's threads depend on."""
+        """Return the values that determine the topics of a consumer's threads."""
         subscription = self.subscriptions[consumer_id]
         topic_filter = None if subscription.wildcard is None else self.filter_of.get(consumer_id)
         return tuple(subscription.topics.items()), subscription.wildcard, subscription.streams, topic_filter

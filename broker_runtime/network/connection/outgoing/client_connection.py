@@ -18,7 +18,7 @@ _RECEIVES_PER_SLICE = 16
 
 
 class Dialler(Protocol):
-    """Opens transports to servers: the seam between outgoing connections and their transport protocol."""
+    """Opens transports to servers: the interface between outgoing connections and their transport protocol."""
 
     @property
     def poller(self) -> Poller:

@@ -68,7 +68,7 @@ class ClientMachine:
         return number
 
     def space(self) -> memoryview:
-        """Return where the next bytes go; valid until `received` is called."""
+        """Return the buffer for the next bytes, valid until `received` is called."""
         return (self._start if self._body is None else self._body)[self._filled :]
 
     def received(self, count: int) -> list[Answer]:

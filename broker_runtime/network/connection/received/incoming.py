@@ -103,7 +103,7 @@ class Incoming:
         """Bytes of such a frame. They count as request memory, though none of it is unfinished any more."""
 
     def space(self, frame: UnfinishedFrame, now_s: float, *, may_wait: bool) -> memoryview | None:
-        """Return where the next bytes of `frame` go; None while there is no memory for them."""
+        """Return the buffer for the next bytes of `frame`; None while there is no memory for them."""
         room = self.room(frame, now_s, may_wait=may_wait)
         if not room:
             frame.deadline_s = inf

@@ -16,7 +16,7 @@ _INT32: Final = Struct(">i")
 
 
 def first_items(api_key: int, reader: RequestReader) -> tuple[Any, int]:
-    """Return what `asked.resources` takes for the request, and how many items have not been read, at least.
+    """Return the argument of `asked.resources` for the request, and the least number of items that were not read.
 
     Raises ProtocolError for a malformed request.
     """

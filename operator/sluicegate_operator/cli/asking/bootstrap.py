@@ -40,7 +40,7 @@ def bootstrap_addresses(given: str | None, data_dir: Path, cluster: str | None) 
 
 
 def security_here(data_dir: Path, cluster: str | None) -> ClientSecurity:
-    """Return how to connect to the listener INTERNAL of brokers of `up`. Raises BootstrapError."""
+    """Return the TLS material for the listener INTERNAL of brokers of `up`, or PLAINTEXT. Raises BootstrapError."""
     name, found = _cluster_here(data_dir, cluster)
     if (told := found.get("security")) is None:
         return PLAINTEXT

@@ -62,7 +62,7 @@ async def _report(asked: ConsumerGroups, group_id: str) -> GroupReport | None:
 
 
 async def planned(asked: ConsumerGroups, request: ResetRequest) -> ResetPlan:
-    """Return the plan. Raises ResetError for wrong use, RefusedError while the group has members."""
+    """Return the planned resets of a group. Raises ResetError for wrong use, RefusedError if it has members."""
     group = await asked.describe(request.group_id)
     _refuse_active(group)
     committed = await asked.committed(request.group_id)

@@ -38,7 +38,7 @@ def in_files(files: Sequence[Path], namespace: str) -> World:
 
 
 def in_up(data_dir: Path) -> World:
-    """Return what `sluicegate up` runs in that folder. Raises UnknownWorldError."""
+    """Return the manifests that `sluicegate up` runs in this folder. Raises UnknownWorldError."""
     try:
         read_state(data_dir)
     except DataDirError as error:

@@ -106,7 +106,7 @@ def target_here(to: str, cluster: str | None, data_dir: Path) -> str:
 
 
 def pod_storm(options: StormOptions, namespace: str, cluster: str | None, pods: int) -> PodStorm:
-    """Return the storm of the options for pods. Raises StormInputError."""
+    """Return the storm that the options describe, for pods to run. Raises StormInputError."""
     if not options.owned:
         raise StormInputError(
             f"--to {options.to}: a storm can take a broker away from its users; add --yes-i-own-this-target if the"

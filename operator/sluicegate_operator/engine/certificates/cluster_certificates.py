@@ -190,7 +190,7 @@ class ClusterCertificates:
             known.version, known.since_s = found.stored.version, self._now_s()
 
     async def _read(self, cluster: BrokerCluster, known: _Known) -> NodesSecret | None:
-        """Return the Secret of nodes; None if it must be written anew."""
+        """Return the Secret of nodes; None if a new one must be written."""
         stored = await own_secret(self._secrets, cluster, nodes_secret_name(cluster.name))
         found = None if stored is None else await asyncio.to_thread(nodes_secret, cluster, stored)
         if found is not None:

@@ -24,7 +24,7 @@ from sluicegate_operator.resources.secrets.listener_stores import KEYSTORE, TRUS
 
 @dataclass(frozen=True, slots=True)
 class NodesSecret:
-    """The Secret as it is stored, what it has, and the certificates that nodes trust, by digest."""
+    """The stored Secret, the certificate in it, and the authorities that nodes trust, by digest."""
 
     stored: StoredSecret
     current: StoredCertificate
@@ -32,7 +32,7 @@ class NodesSecret:
 
 
 def nodes_secret(cluster: BrokerCluster, stored: StoredSecret) -> NodesSecret | None:
-    """Return what the Secret has; None if it must be written anew."""
+    """Return the parsed Secret; None if its certificate is missing, damaged, or of no trusted authority."""
     try:
         text = {
             key: stored.data[key].decode("ascii") for key in (KEYSTORE, TRUSTSTORE, OPERATOR_CERTIFICATE, OPERATOR_KEY)

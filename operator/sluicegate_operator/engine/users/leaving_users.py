@@ -63,7 +63,7 @@ class LeavingUsers:
         return not waiting
 
     async def _part_with(self, pool: BrokerPool | None, one: LeavingUser, *, is_gone: bool, overdue: bool) -> str:
-        """Return what the KafkaUser waits for; empty after it was released."""
+        """Return why the KafkaUser still waits; empty after it was released."""
         if is_gone:
             await self._let_go(one.body, "Normal", "UserKept", "the BrokerCluster does not exist any more")
             return ""

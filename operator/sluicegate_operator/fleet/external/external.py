@@ -121,7 +121,7 @@ class ExternalFleet:
         return _count((await client.describe_topics()).values())
 
     async def security(self, cluster: BrokerCluster) -> ClientSecurity:
-        """Return how to connect to the cluster's brokers. Raises SecretUnusableError."""
+        """Return the TLS and SASL settings for connections to the cluster's brokers. Raises SecretUnusableError."""
         return await self._security.of(cluster)
 
     async def _client(self, known: _Known, servers: tuple[str, ...], security: ClientSecurity) -> AdminClient:

@@ -1,8 +1,9 @@
 """Manage the volume claims of nodes.
 
-The module creates missing claims, marks a cluster's claims with its id, and grows them with spec.storage. It sets their
-owner if they are to be deleted with the cluster. Claims of other owners are left alone. The operator never deletes a
-claim: the garbage collector does, when the claim's owner is gone. The owner may already be gone when it is written.
+The module creates missing claims, annotates a cluster's claims with its id, and grows them with spec.storage. It sets
+their owner if they are to be deleted with the cluster. Claims of other owners are left alone. The operator never
+deletes a claim: the garbage collector does, when the claim's owner is gone. The owner may already be gone when it is
+written.
 """
 
 import asyncio
@@ -75,7 +76,7 @@ async def reconcile_claims(
     started: bool,
     node_sets: Mapping[Role, Mapping[str, Any] | None] = _NONE,
 ) -> ClaimsSeen:
-    """Mark and grow the claims that the cluster's nodes need, and return their state.
+    """Annotate and grow the claims that the cluster's nodes need, and return their state.
 
     `node_sets` has the StatefulSets that exist. Raises ClaimsTakenError if nodes would mount claims of other owners or
     another cluster's data. Raises KubeError, but not for a refusal to change one claim.
@@ -90,7 +91,7 @@ async def reconcile_claims(
     refused = await _mark(kube, cluster, plan, refusals)
     if plan.misowned:
         with refusals.kept():
-            # Read again, as some have just been marked.
+            # Read again, because some have just been annotated.
             refused.append(await refusal(own_claims(kube, cluster)))
     refused = [why for why in refused if why]
     volumes = plan_volumes(cluster, [_volume(*one) for one in found], counts, going)
@@ -103,10 +104,10 @@ async def reconcile_claims(
 
 
 async def make_claims(kube: KubeClient, cluster: BrokerCluster, new: Iterable[NewVolume]) -> None:
-    """Create claims with the operator's mark, before the StatefulSet creates them without it.
+    """Create claims that have the annotation `cluster-id`: claims that the StatefulSet creates lack it.
 
-    Raises KubeConflictError if another claim has taken the name meanwhile. Raises KubeError after the other claims are
-    created.
+    Raises KubeConflictError if a claim with the name exists by now. A KubeError is raised after all other claims have
+    been created.
     """
     refusals = Refusals()
     for one in new:
@@ -163,7 +164,7 @@ async def _keep_with_others(
 
 
 async def _mark(kube: KubeClient, cluster: BrokerCluster, plan: ClaimsPlan, refusals: Refusals) -> list[str]:
-    """Mark the claims, and return the API server's refusals, empty for claims that were changed.
+    """Annotate the claims, and return the API server's refusals, empty for claims that were changed.
 
     `refusals` keeps refusals that may pass. Raises KubeConflictError if the claims must be read again.
     """

@@ -111,7 +111,7 @@ class KubernetesListeners:
         return services
 
     async def _places(self, listeners: Sequence[BrokerListener], pods: Sequence[NodePod]) -> list[BrokerPlace]:
-        """Return where brokers run. Kubernetes nodes are read only if a listener needs their addresses."""
+        """Return the places of brokers. Kubernetes nodes are read only if a listener needs their addresses."""
         needed = any(one.spec.exposure == "NodePort" and not one.spec.advertised_host for one in listeners)
         names = sorted({pod.node for pod in pods if pod.node}) if needed else ()
         nodes = dict(zip(names, await asyncio.gather(*map(self._node, names)), strict=True))
@@ -200,7 +200,7 @@ def _only(kind: type[Wish], wishes: Wishes) -> dict[int, dict[str, Wish]]:
 def _front(
     listener: BrokerListener, found: ListenerServices | None, seen: ListenerSeen, new: Sequence[KubeError]
 ) -> ServicesSeen:
-    """Return what clients see of the listener's Services.
+    """Return the state of the listener's Services for its status.
 
     `found` is None for a listener that clashes: it gets no Service, and clients wait for none. `new` are refusals to
     delete a Service that may pass and have not lasted: the status does not report them.

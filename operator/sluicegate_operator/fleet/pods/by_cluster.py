@@ -46,5 +46,5 @@ class ByCluster(Generic[State]):
         return None if known is None else known[1]
 
     def forget(self, key: Key) -> None:
-        """Forget the state, if there is one."""
+        """Forget the state of a BrokerCluster, if there is one."""
         self._states.pop(key, None)

@@ -239,7 +239,7 @@ class PipelineReconciler:
         except KubeError as error:
             if error.status != NOT_FOUND:
                 raise
-            # There is no Spark operator, which is reported when an object is created for it.
+            # The Spark operator is not installed: creating a SparkApplication fails, and the status reports that.
             return ()
         schedule = await self._schedule(pipeline) if owners else None
         owners = [owner for owner in owners if is_run_of(pipeline, owner, schedule)]
@@ -247,7 +247,7 @@ class PipelineReconciler:
         return tuple([await self._with_failure(kind, pipeline, run) for run in runs])
 
     async def _schedule(self, pipeline: AuditPipeline) -> Mapping[str, Any] | None:
-        """Return the object with the name of its schedule, whoever created it; Apache's Spark operator has none."""
+        """Return the object with the name of its schedule, by any creator; Apache's Spark operator has none."""
         kinds = {None: CRON_JOB, "kubeflow": SCHEDULED_SPARK_APPLICATION}
         kind = kinds.get(pipeline.spec.spark_operator)
         return await self._context.kube.get(kind, pipeline.namespace, pipeline.name) if kind is not None else None

@@ -43,7 +43,10 @@ class Feed:
         self._notify(kind, self.informers[kind].apply(event_type, item))
 
     def take_if_known(self, kind: Kind, event_type: str, item: Json) -> bool:
-        """Apply an object of a watch that the store has in this or a newer version; return False for any other."""
+        """Apply an event of a watch, if the store has this version of its object or a newer one.
+
+        Returns whether the store has it. If not, the event is passed to kopf's handler.
+        """
         one = self.informers[kind]
         if not one.has(item):
             return False

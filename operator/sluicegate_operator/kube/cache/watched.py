@@ -1,7 +1,8 @@
 """The kinds that the operator watches, and how soon it notices that a watch has been cut off silently.
 
-That takes `period_s` and a few seconds: by then the watch is requested again, from its last resourceVersion. The
-periods also set the load of an idle operator: one request for each kind in each period.
+The operator requests each watch again after `period_s`, from its last resourceVersion. So it notices a cut-off watch
+after at most `period_s` and a few seconds. The periods also determine the load of an idle operator: one request for
+each kind in each period.
 """
 
 from collections.abc import Callable, Mapping

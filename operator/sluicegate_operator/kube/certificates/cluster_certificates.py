@@ -29,7 +29,7 @@ _ENCODING, _FORMAT = serialization.Encoding.PEM, serialization.PrivateFormat.PKC
 
 
 def made(order: Mapping[str, Any], now: datetime) -> list[dict[str, str]]:
-    """Return what the order asks for, see `CertificateOrder`."""
+    """Return the certificates and keys of a `CertificateOrder`."""
     ends = now + timedelta(days=order["days"])
     if order["authority"] is None:
         return [_authority(order["name"], now - BEFORE, ends)]

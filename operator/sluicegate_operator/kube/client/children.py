@@ -14,7 +14,7 @@ _NOT_HANDED_OVER = ("StatefulSet",)
 
 
 def applied_fields(found: Mapping[str, Any]) -> Json:
-    """Return what to merge into the metadata of a child that was created and never applied to; empty for any other.
+    """Return the metadata to merge into a child that was created and never applied; empty for other children.
 
     The API server records field ownership of a create apart from that of an apply, and an apply removes only fields
     that an apply has set. Without this merge, a field that the child was created with could never be removed.

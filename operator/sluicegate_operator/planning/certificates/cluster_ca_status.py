@@ -65,7 +65,7 @@ def _behind(nodes: Sequence[NodeInForce]) -> str:
 
 
 def cluster_ca_status(seen: CertificatesSeen) -> ClusterCaStatus:
-    """Return what the status shows of the certificates."""
+    """Return the part of the status about the certificates: when they end."""
     return ClusterCaStatus(authority_ends=_time(seen.authority_ends_s), certificate_ends=_time(seen.certificate_ends_s))
 
 

@@ -1,1 +1,1 @@
-"""The status of a BrokerCluster, and claims that are somebody else's."""
+"""The status of a BrokerCluster, and claims that belong to other owners."""

@@ -23,7 +23,7 @@ SHOWN_MAX = 3
 class VolumeClaim:
     """A volume claim of a node.
 
-    - `cluster_id`: the mark with the id of its data; None if it has no mark yet.
+    - `cluster_id`: the annotation with the id of the cluster whose data it contains; None if it is not annotated yet.
     - `goes_with`: the uids of the BrokerClusters with which it is deleted.
     - `of_cluster`: the value of its label, empty without one.
     - `controller`: another object that controls it, if any.
@@ -46,7 +46,7 @@ class ClaimsPlan:
 
     - `taken`: why no node must be created, and what to do.
     - `unlabelled`: claims with the cluster's id that have lost their label.
-    - `unmarked`: claims to be marked with the cluster's id.
+    - `unmarked`: claims to be annotated with the cluster's id.
     - `misowned`: claims that should be deleted with the cluster and are not, or the other way round.
     """
 
@@ -61,7 +61,7 @@ def plan_claims(
 ) -> ClaimsPlan:
     """Plan the changes of a cluster's claims.
 
-    `started`: StatefulSets of this cluster object exist, so claims without a mark belong to it.
+    `started`: StatefulSets of this cluster object exist, so claims without the annotation belong to it.
     """
     claims = tuple(claims)
     counts = {Role.BROKER: broker_count, Role.CONTROLLER: cluster.spec.controller_count}
@@ -94,8 +94,8 @@ def misowned(
 ) -> tuple[VolumeClaim, ...]:
     """Return the cluster's claims whose owners do not match spec.storage.deleteClaims.
 
-    A claim is the cluster's by its mark, or if it is in `marked`, which is about to get the mark. The StatefulSet,
-    Kubernetes' own owner of claims, acts late: the cluster may be deleted before.
+    A claim is the cluster's if it is annotated with the cluster's id. Claims in `marked` are about to be annotated.
+    The StatefulSet controller could set owners, too, but it acts late: the cluster may be deleted before.
     """
     own = (claim for claim in claims if claim.cluster_id == cluster_id(cluster) or claim in marked)
     return tuple(claim for claim in own if (cluster.metadata.uid in claim.goes_with) is not cluster.spec.deletes_claims)

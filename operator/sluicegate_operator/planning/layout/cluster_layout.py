@@ -386,7 +386,7 @@ def _milliseconds(cluster: BrokerCluster, key: str, default: int) -> int:
 
 
 def quota_window(settings: ConnectionQuotaSettings | None) -> dict[str, str]:
-    """Return how brokers measure rates, as static configuration."""
+    """Return the static configuration keys by which brokers measure rates."""
     if settings is None:
         return {}
     return {

@@ -55,7 +55,7 @@ def nodes_store(cluster: BrokerCluster) -> ListenerStore | None:
 
 
 def node_security(cluster: BrokerCluster, listeners: Iterable[str]) -> dict[str, str]:
-    """Return the keys of these listeners of nodes, without those that name files."""
+    """Return the TLS configuration of these listeners of nodes, without the keys that name files."""
     if cluster.spec.cluster_ca is None:
         return {}
     found: dict[str, str] = {}
@@ -71,7 +71,7 @@ def node_security(cluster: BrokerCluster, listeners: Iterable[str]) -> dict[str,
 
 
 def node_files(cluster: BrokerCluster, listeners: Iterable[str]) -> dict[str, str]:
-    """Return the keys of these listeners that name files, with paths below the folder that the node has for them."""
+    """Return the configuration keys of these listeners that name files. Paths are below the folder that nodes mount."""
     store = nodes_store(cluster)
     if store is None:
         return {}

@@ -17,7 +17,7 @@ def seniority(resource: Resource) -> Seniority:
 
 
 def seniority_of_body(body: Mapping[str, Any]) -> Seniority:
-    """Return the seniority of an object that cannot be read."""
+    """Return the seniority of an object of which only the metadata is valid."""
     meta = body["metadata"]
     created = meta.get("creationTimestamp")
     return datetime.fromisoformat(created).timestamp() if created else 0.0, meta.get("namespace") or "", meta["name"]

@@ -61,7 +61,7 @@ class SetForUser:
 
     @classmethod
     def of(cls, user: KafkaUser) -> "SetForUser":
-        """Return what the status lists; entries that this operator cannot read are left out."""
+        """Return the settings that the status lists, without entries that this operator cannot parse."""
         status = user.status
         rules = (decode_rule(text) for text in status.acls_set)
         return cls(frozenset(rule for rule in rules if rule is not None), status.quotas_set, status.credential_set)
@@ -173,9 +173,9 @@ _UNCONFIRMED = "unconfirmed"
 
 
 def after_refusal(user: KafkaUser, plan: UserPlan, observed: ObservedUser) -> SetForUser:
-    """Return what stays remembered after the brokers have refused a part of the plan.
+    """Return the settings to remember after the brokers have refused a part of the plan.
 
-    What was refused is not there. If another client sets it later, it must not be removed with the KafkaUser.
+    Refused settings are not remembered: if another client makes them later, they must outlive the KafkaUser.
     """
     own, there, values = SetForUser.of(user), observed.rules or frozenset(), observed.quotas or {}
     return SetForUser(

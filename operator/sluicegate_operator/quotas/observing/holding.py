@@ -80,7 +80,7 @@ def quotas_of(namespace: str, key: Key, plan: QuotaPlan) -> Collection[str]:
 
 
 def reading(document: Mapping[str, Any], at_s: float) -> Reading:
-    """Parse an answer. Raises ValueError for any other document."""
+    """Parse a broker's answer about throttled connections. Raises ValueError for any other document."""
     try:
         throttled = {
             ("broker", ""): _of_acceptors(document["broker"]),

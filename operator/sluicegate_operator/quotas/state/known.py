@@ -110,7 +110,7 @@ class KnownQuota:
 
     @classmethod
     def of(cls, quota: ConnectionQuota, before: "KnownQuota | None") -> "KnownQuota":
-        """Return what is known of a quota that is seen for the first time.
+        """Return the state of a new quota, from its status.
 
         It takes the selected pods from `before`, an earlier object of the name: pods are reported only when a selection
         changes.

@@ -76,7 +76,7 @@ class LimitLedger:
     def answered(
         self, broker_id: int, place: tuple[str, int], asked: Set[LimitKey] | None, lacks: Missing, seen: ObservedLimits
     ) -> None:
-        """Note an answer. `asked` has the limits that the broker was asked for; None means everything."""
+        """Note a broker's answer. `asked` has the limits that the broker was asked for; None means everything."""
         standing = self.brokers.setdefault(broker_id, Standing(place))
         self.silent.discard(broker_id)
         if asked is None:

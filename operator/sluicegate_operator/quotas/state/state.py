@@ -283,6 +283,6 @@ def _has_open(standing: Standing, verdict: Verdict) -> bool:
 
 
 def _rank(quota: ConnectionQuota, learned_at: datetime | None) -> tuple[bool, float]:
-    """Return the rank of a quota: those whose status is of an older spec first, and among them the newest."""
+    """Return the sort key of a quota: first quotas whose status is about an older spec, and of these the newest."""
     told = quota.status.observed_generation == quota.metadata.generation
     return told, -learned_at.timestamp() if learned_at else 0.0

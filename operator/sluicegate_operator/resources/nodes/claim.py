@@ -1,4 +1,4 @@
-"""The volume claim of one node, like its StatefulSet's, with the operator's size and mark."""
+"""The volume claim of one node, like its StatefulSet's, with the operator's size and annotation."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sluicegate_operator.resources.owner import owner_reference
 
 
 def volume_claim(cluster: BrokerCluster, role: str, ordinal: int, storage: Storage, cluster_id: str) -> dict[str, Any]:
-    """Return the claim with the cluster's id as its mark, owned by the BrokerCluster if it is deleted with it."""
+    """Return the claim, annotated with the cluster's id. The BrokerCluster owns it if both are deleted together."""
     metadata = {
         "name": f"{CLAIM}-{node_set_name(cluster.name, role)}-{ordinal}",
         "namespace": cluster.namespace,

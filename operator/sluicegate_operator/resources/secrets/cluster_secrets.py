@@ -20,7 +20,7 @@ def authority_secret_name(cluster: str) -> str:
 
 
 def nodes_secret_name(cluster: str) -> str:
-    """Return the name of the Secret with the certificates of nodes and operator, and with what both trust."""
+    """Return the name of the Secret with the certificates of nodes and operator, and of the authorities they trust."""
     return f"{cluster}-cluster-tls"
 
 

@@ -26,7 +26,7 @@ def configured(*class_names: str) -> EffectiveConfig:
 
 
 class Bench:
-    """A broker with only the seams for observers. It imports when `go_on` is set."""
+    """A broker with only the interfaces for observers. It imports when `go_on` is set."""
 
     def __init__(self, go_on: bool = True) -> None:
         self.imports: list[str] = []
