@@ -84,23 +84,29 @@ class Pieces:
             self._parts_bytes = 0
 
 
+def _made_before(_: object) -> Steps[Fields]:
+    raise RuntimeError("the items were made before")
+
+
 class MadeItems(Generic[A]):
     """The items of an array of structs with arrays in them, each made when it is packed.
 
-    All of them at once would take many times the bytes of the message. `make` returns the fields of an item.
+    All of them at once would take many times the bytes of the message. `make` returns the fields of an item. It is
+    released when the items are made, once: it may refer to a call that refers to these items.
     """
 
     __slots__ = ("_items", "_make")
 
     def __init__(self, items: Sequence[A], make: Callable[[A], Steps[Fields]]) -> None:
         self._items = items
-        self._make = make
+        self._make = make if items else _made_before
 
     def __len__(self) -> int:
         return len(self._items)
 
     def __iter__(self) -> Iterator[Steps[Fields]]:
-        return map(self._make, self._items)
+        make, self._make = self._make, _made_before
+        return map(make, self._items)
 
 
 PackInSteps = Callable[[Any, Pieces], Steps[None]]

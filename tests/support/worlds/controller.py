@@ -150,8 +150,9 @@ class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
             return read_answer(
                 re.sub("(?<!^)(?=[A-Z])", "_", api.name).lower(), version, b"".join(answer)[_SIZE_BYTES:]
             )
-        assert encode_response(api.key, version, 0, answer)
-        return {
+        answer = {
             name: [at_once(item) for item in value] if isinstance(value, MadeItems) else value
             for name, value in answer.items()
         }
+        assert encode_response(api.key, version, 0, answer)
+        return answer
