@@ -112,11 +112,16 @@ pattern such as `traffic/**/*.parquet` would match both.
 
 All times are UTC. Types with "or null" may be null. A key identifies a row; null is a value in a key.
 
+`sums` in the manifest has the SHA-256 of each file. `sluicegate audit check RESULTS` compares them, and ends with exit
+code 1 if a file is missing or damaged. Sluicegate's own readers compare only the checksums of Parquet's pages; DuckDB
+compares none.
+
 ## Questions in SQL
 
-These queries are for DuckDB; replace `RESULTS/` with the folder of the results. A table without files has no rows. In
-Python, fetch rows with Arrow (`.to_arrow_table()`) or print them (`.show()`). `.fetchall()` of times also needs the
-package pytz, or `started::VARCHAR` instead of `started`.
+`sluicegate audit query --target RESULTS SQL` has all tables of one version under their names. Without Sluicegate, these
+queries do the same. They are for DuckDB; replace `RESULTS/` with the folder of the results. A table without files has
+no rows. In Python, fetch rows with Arrow (`.to_arrow_table()`) or print them (`.show()`). `.fetchall()` of times also
+needs the package pytz, or `started::VARCHAR` instead of `started`.
 
 ```sql
 {setup}```
