@@ -19,9 +19,10 @@ from hashlib import file_digest
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import dataset, fs
 
-from audit_pipeline.errors import BadUseError
+from audit_pipeline.errors import BadUseError, first_line
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.spool.manifest_file import damaged, read_manifest_file
 from audit_pipeline.spool.tables import schema_of
@@ -136,13 +137,27 @@ def damaged_files(target: Target, manifest: Manifest, tables: Collection[str]) -
     """
     for path in [path for table in tables for path in manifest.of(table)]:
         try:
-            with target.file_system.open_input_stream(path) as file:
-                found = file_digest(file, "sha256").hexdigest()
+            with target.file_system.open_input_file(path) as file:
+                why = _damage(file, manifest.sums.get(path))
         except FileNotFoundError:
-            yield path, "the file is missing"
-            continue
-        if found != manifest.sums.get(path, found):
-            yield path, "its SHA-256 is not that of the file that the build has written"
+            why = "the file is missing"
+        if why is not None:
+            yield path, why
+
+
+def _damage(file: pa.NativeFile, known: str | None) -> str | None:
+    """Return what is wrong with a file that has the sum `known`; None if it is whole. Raises OSError."""
+    if known is not None:
+        found = file_digest(file, "sha256").hexdigest()
+        return None if found == known else "its SHA-256 is not that of the file that the build has written"
+    try:
+        pq.read_table(file, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        # Arrow raises OSError for a corrupt page, too; only errors of the store have an errno.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        return first_line(error)
+    return None
 
 
 def successor(former: Manifest | None, manifest: Manifest) -> Manifest:
