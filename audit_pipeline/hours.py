@@ -68,12 +68,15 @@ def hours_named(names: Iterable[str]) -> set[int]:
 def shown(hours: Collection[int]) -> str:
     """Return the span of some hours for users, such as 2026-11-22 05:00 to 07:00, or 2 days from ... to ..."""
     days = by_day(hours)
-    first, last = min(days), max(days)
-    if first != last:
-        return f"{len(days)} days from {first} to {last}"
-    if len(days[first]) == _HOURS:
-        return f"{first}"
+    first = min(days)
+    if len(days) > 1 or len(days[first]) == _HOURS:
+        return shown_days(days)
     return f"{first} {min(hours) % _HOURS:02}:00 to {max(hours) % _HOURS + 1:02}:00"
+
+
+def shown_days(days: Collection[date]) -> str:
+    """Return the span of some days for users, such as 2026-11-22, or 2 days from ... to ..."""
+    return f"{min(days)}" if len(days) == 1 else f"{len(days)} days from {min(days)} to {max(days)}"
 
 
 def start_of(hour: int) -> datetime:

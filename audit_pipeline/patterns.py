@@ -1,8 +1,14 @@
 """Patterns of names, as commands and the page take them: a whole name, or a beginning and a star. Pure."""
 
 
+def beginning_of(pattern: str) -> str | None:
+    """Return the beginning that a pattern with a star asks for; None for a pattern that is a whole name."""
+    return pattern.removesuffix("*") if pattern.endswith("*") else None
+
+
 def fits(pattern: str | None, name: str | None) -> bool:
     """Return whether the pattern matches the name. No pattern matches everything; a pattern never matches no name."""
     if pattern is None or name is None:
         return pattern is None
-    return name.startswith(pattern.removesuffix("*")) if pattern.endswith("*") else name == pattern
+    beginning = beginning_of(pattern)
+    return name == pattern if beginning is None else name.startswith(beginning)

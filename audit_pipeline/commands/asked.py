@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from audit_pipeline.commands.commands import CELL_CHARS_MAX, print_csv, print_table
 from audit_pipeline.errors import BadUseError
+from audit_pipeline.patterns import beginning_of
 from audit_pipeline.results.tables import OWN_CLIENTS, is_own_client
 
 PLACE: Final = "a name, or its beginning and a star, such as orders-*"
@@ -50,9 +51,8 @@ class Asked:
             (topic, "topic", self.topic),
         ):
             if column is not None and wanted is not None:
-                parts.append(
-                    f"starts_with({column}, $asked_{name})" if _is_start(wanted) else f"{column} = $asked_{name}"
-                )
+                is_whole = beginning_of(wanted) is None
+                parts.append(f"{column} = $asked_{name}" if is_whole else f"starts_with({column}, $asked_{name})")
         if client is not None and not self.is_with_own:
             parts.append(f"NOT {is_own_client(client)}")
         return " AND ".join(parts) or "true"
@@ -62,11 +62,13 @@ class Asked:
         """The arguments of `PublishedTables.ask` for the SQL of `condition`."""
         times = {"asked_from_us": self.from_us, "asked_to_us": self.to_us}
         names = {"asked_cluster": self.cluster, "asked_client": self.client, "asked_topic": self.topic}
-        return {**times, **{name: value and value.removesuffix("*") for name, value in names.items()}}
+        return {**times, **{name: None if value is None else _text(value) for name, value in names.items()}}
 
 
-def _is_start(wanted: str) -> bool:
-    return wanted.endswith("*")
+def _text(wanted: str) -> str:
+    """Return the text of a pattern, without its star."""
+    beginning = beginning_of(wanted)
+    return wanted if beginning is None else beginning
 
 
 def add_asked(parser: argparse.ArgumentParser, *names: str) -> None:
@@ -89,14 +91,19 @@ def add_asked(parser: argparse.ArgumentParser, *names: str) -> None:
     )
 
 
-def add_window(parser: argparse.ArgumentParser) -> None:
-    """Add --from, --to and --cluster."""
+def add_times(parser: argparse.ArgumentParser) -> None:
+    """Add --from and --to."""
     parser.add_argument(
         "--from", dest="asked_from", type=time_of_start, help="UTC day or time, such as 2026-11-22T15:30"
     )
     parser.add_argument(
         "--to", dest="asked_to", type=time_of_end, help="UTC day, which is included, or time, which is excluded"
     )
+
+
+def add_window(parser: argparse.ArgumentParser) -> None:
+    """Add --from, --to and --cluster."""
+    add_times(parser)
     parser.add_argument("--cluster", help=f"cluster ID: {PLACE}")
 
 

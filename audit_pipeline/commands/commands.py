@@ -14,6 +14,7 @@ from threading import Event
 from typing import Any, Final
 
 from audit_pipeline.errors import BadUseError, StoppedError
+from audit_pipeline.hours import HOUR_US
 from audit_pipeline.ingest.audit_topic import is_topic
 from audit_pipeline.ingest.client_config import ClientProperties, read_client_properties
 from audit_pipeline.upkeep.keep import keep as keep_landing
@@ -32,7 +33,7 @@ CELL_CHARS_MAX = 60
 """Maximum length of one value in a table for a terminal."""
 _BROKER_POLL_S = 0.1
 _WAIT_FOR_LANDER_S = 1.0
-_DAY_US = 24 * 3_600_000_000
+_DAY_US = 24 * HOUR_US
 
 
 def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
@@ -148,6 +149,7 @@ def upkeep(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int])
 
 
 def check(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int:
+    from audit_pipeline.reading.published import has_results  # noqa: PLC0415
     from audit_pipeline.spool.targets import open_target  # noqa: PLC0415
     from audit_pipeline.upkeep.check import check as check_target  # noqa: PLC0415
 
@@ -187,17 +189,11 @@ def _check_results(target: Any) -> int:
     return FOUND_SOMETHING if found else OK
 
 
-def has_results(target: Any) -> bool:
-    """Return whether the target has results that `build` has published, and not segments."""
-    from audit_pipeline.reading.published import MANIFEST  # noqa: PLC0415
-
-    return bool(target.file_system.get_file_info(MANIFEST).is_file)
-
-
 def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     import duckdb  # noqa: PLC0415
 
     from audit_pipeline.contract import contract  # noqa: PLC0415
+    from audit_pipeline.reading.published import has_results  # noqa: PLC0415
     from audit_pipeline.reading.query import Events  # noqa: PLC0415
     from audit_pipeline.report.asking import PublishedTables  # noqa: PLC0415
     from audit_pipeline.results.tables import result_tables  # noqa: PLC0415

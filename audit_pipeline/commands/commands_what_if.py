@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from threading import Event
 from typing import Any, Final
 
-from audit_pipeline.commands.asked import show, time_of_end, time_of_start
+from audit_pipeline.commands.asked import add_times, show, window_of
 from audit_pipeline.commands.commands import OK
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.what_if.limits import LimitsToTry, read_limits
@@ -43,10 +43,7 @@ def add_what_if(found: Any) -> None:
     )
     what_if.add_argument("--audit", required=True, help="folder or URI with the segments of the log")
     what_if.add_argument("--limits", required=True, help="file with the limits as JSON; - reads standard input")
-    what_if.add_argument("--from", dest="from_us", type=time_of_start, help="UTC day or time, such as 2026-11-22T15:30")
-    what_if.add_argument(
-        "--to", dest="to_us", type=time_of_end, help="UTC day, which is included, or time, which is excluded"
-    )
+    add_times(what_if)
     what_if.add_argument("-o", "--output", choices=("table", "json"), default="table")
     what_if.set_defaults(run=what_if_of_log)
 
@@ -54,21 +51,20 @@ def add_what_if(found: Any) -> None:
 def what_if_of_log(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     # Only the commands that need pyarrow load it.
     from audit_pipeline.reading.connection_log import ConnectionLog  # noqa: PLC0415
-    from audit_pipeline.reading.published import MANIFEST  # noqa: PLC0415
+    from audit_pipeline.reading.published import has_results  # noqa: PLC0415
     from audit_pipeline.reading.tried_limits import try_limits  # noqa: PLC0415
     from audit_pipeline.spool.targets import open_target  # noqa: PLC0415
 
-    if given.from_us is not None and given.to_us is not None and given.from_us >= given.to_us:
-        raise BadUseError("--from is not before --to: the time window is empty")
+    from_us, to_us = window_of(given)
     limits = _limits(given.limits)
     target = open_target(given.audit)
-    if any(stored.path == MANIFEST for stored in target.files()):
+    if has_results(target):
         raise BadUseError(
             f"{given.audit} has results of `build`, which have no single connections: give --audit the segments from "
             "which they were built"
         )
-    log = ConnectionLog(target, given.from_us, given.to_us)
-    summary, notes = try_limits(log, limits, given.from_us, given.to_us)
+    log = ConnectionLog(target, from_us, to_us)
+    summary, notes = try_limits(log, limits, from_us, to_us)
     missing = [
         f"broker {part.broker_id} of cluster {part.cluster_id}, {', '.join(part.hours)} (UTC): {part.why}"
         for part in log.missing()

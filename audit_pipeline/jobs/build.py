@@ -23,7 +23,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from audit_pipeline.contract import SEGMENT_MS
 from audit_pipeline.errors import BadUseError, first_line
-from audit_pipeline.hours import by_day, day_of_hour, hours_named, hours_of_day, named, shown
+from audit_pipeline.hours import by_day, day_of_hour, hours_named, hours_of_day, named, shown, shown_days
 from audit_pipeline.jobs.computing import daily_results, facts, hourly_results, storm_facts, whole_results
 from audit_pipeline.jobs.days import AskedDays, beside, days_to_compute, hours_to_build, note_of, results_mark
 from audit_pipeline.jobs.progress import Progress
@@ -246,7 +246,7 @@ class _Build:
 
     def _build_daily(self, days: Sequence[date], noted: dict[str, dict[str, Any]]) -> None:
         if days:
-            self._progress.step(f"results of {_shown(days)}", 0)
+            self._progress.step(f"results of {shown_days(days)}", 0)
             stored = {table: self._files.stored(table, days) for table in ("usage", "latency_hist", "replica_hours")}
             self._files.write_days(daily_results(stored, self._request.settings), days)
             for day in days:
@@ -332,7 +332,3 @@ def _portions(hours: Sequence[int], source: EventSource) -> Iterator[list[int]]:
         rows += count
     if taken:
         yield taken
-
-
-def _shown(days: Sequence[date]) -> str:
-    return f"{days[0]}" if len(days) == 1 else f"{len(days)} days from {days[0]} to {days[-1]}"

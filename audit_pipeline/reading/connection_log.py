@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final
 
@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.errors import BadUseError, never
+from audit_pipeline.hours import HOUR_US, hour_at, start_of
 from audit_pipeline.reading.recorded_connections import COLUMNS
 from audit_pipeline.spool.listing import SegmentPath, segment_paths
 from audit_pipeline.spool.segment import GOES_ON, Footer, NoSegmentError, hour_of, named_by
 from audit_pipeline.spool.stored_segment import Boot, row_groups_at, with_footers
 from audit_pipeline.spool.targets import Target
 
-_HOUR_US: Final = 3_600_000_000
-LEAD_US: Final = _HOUR_US
+LEAD_US: Final = HOUR_US
 """Earlier events that are read, too: they say which connections are open and which rates are used at the start."""
 
 
@@ -35,9 +35,7 @@ class MissingPart:
     @property
     def hours(self) -> list[str]:
         """The hours of the clock (UTC) that it touches, such as 2026-11-22T05."""
-        first = datetime.fromtimestamp(self.from_us // _HOUR_US * 3600, UTC)
-        count = self.to_us // _HOUR_US - self.from_us // _HOUR_US + 1
-        return [f"{first + timedelta(hours=number):%Y-%m-%dT%H}" for number in range(count)]
+        return [f"{start_of(hour):%Y-%m-%dT%H}" for hour in range(hour_at(self.from_us), hour_at(self.to_us) + 1)]
 
 
 class ConnectionLog:
@@ -64,7 +62,7 @@ class ConnectionLog:
         name = named_by(path.path)
         if name is None:
             return False
-        low = "" if self._from_us is None else hour_of(self._from_us - LEAD_US - _HOUR_US)
+        low = "" if self._from_us is None else hour_of(self._from_us - LEAD_US - HOUR_US)
         return low <= name.hour and (self._to_us is None or name.hour <= hour_of(self._to_us))
 
     def _part(self, path: SegmentPath, why: str) -> MissingPart:
@@ -159,6 +157,6 @@ class ConnectionLog:
                 if number + 1 < len(runs):
                     until_us = max(runs[number + 1][0].opened_us, last.closed_us)
                     yield MissingPart(cluster_id, broker_id, last.closed_us, until_us, "the end of a boot is missing")
-                elif self._to_us is not None and last.closed_us // _HOUR_US < (self._to_us - 1) // _HOUR_US:
+                elif self._to_us is not None and hour_at(last.closed_us) < hour_at(self._to_us - 1):
                     why = "no later file has landed"
                     yield MissingPart(cluster_id, broker_id, last.closed_us, self._to_us - 1, why)

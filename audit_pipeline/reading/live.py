@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
+from audit_pipeline.hours import HOUR_US
 from audit_pipeline.spool.manifest_file import read_manifest_file
 from audit_pipeline.spool.targets import Target
 
@@ -22,7 +23,7 @@ _ANEW: Final = (
     f"restore it from a copy, or delete the folder {LIVE} of the results; then the events that are still in the "
     "source are added up again"
 )
-KEPT_US: Final = 2 * 24 * 3_600_000_000
+KEPT_US: Final = 2 * 24 * HOUR_US
 """Age after which batches are removed: the results of `build` have their rows."""
 
 

@@ -103,6 +103,11 @@ class Manifest:
         return {path for table in self.files for path in self.of(table)}
 
 
+def has_results(target: Target) -> bool:
+    """Return whether the target has results that `build` has published, and not segments."""
+    return bool(target.file_system.get_file_info(MANIFEST).is_file)
+
+
 def read_manifest(target: Target) -> Manifest | None:
     """Read the manifest; None if nothing is published. Raises OSError; BadUseError if damaged or of another format.
 

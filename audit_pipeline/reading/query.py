@@ -59,13 +59,17 @@ class Events:
 
     def ask(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Return the names of the columns, and the rows. Raises duckdb.Error."""
-        # Through Arrow: DuckDB itself would need another package for times with a time zone.
-        asked = self._connection.sql(sql)
-        if asked is None:
-            return [], []
-        found: pa.Table = asked.to_arrow_table()
-        columns = [column.to_pylist() for column in found.columns]
-        return found.column_names, list(zip(*columns, strict=True))
+        return fetched(self._connection.sql(sql))
+
+
+def fetched(asked: duckdb.DuckDBPyRelation | None) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return the names of the columns, and the rows; none of both for SQL that is no question."""
+    if asked is None:
+        return [], []
+    # Through Arrow: DuckDB itself would need another package for times with a time zone.
+    found: pa.Table = asked.to_arrow_table()
+    columns = [column.to_pylist() for column in found.columns]
+    return found.column_names, list(zip(*columns, strict=True))
 
 
 def _waiting(

@@ -18,6 +18,7 @@ from audit_pipeline.reading.published import (
     result_schema,
     table_of,
 )
+from audit_pipeline.reading.query import fetched
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.spool.targets import Target
 
@@ -65,12 +66,7 @@ class PublishedTables:
     def rows(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Return the names of the columns, and the rows. Raises duckdb.Error."""
         with self._damage_told():
-            asked = self._connection.sql(sql)
-            if asked is None:
-                return [], []
-            found: pa.Table = asked.to_arrow_table()
-        columns = [column.to_pylist() for column in found.columns]
-        return found.column_names, list(zip(*columns, strict=True))
+            return fetched(self._connection.sql(sql))
 
     def make(self, sql: str, **given: Any) -> None:
         """Create a view or table for later queries."""

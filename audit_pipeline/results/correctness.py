@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
+from audit_pipeline.patterns import beginning_of
 from audit_pipeline.results.frames import as_table
 from audit_pipeline.results.settings import Mirror
 
@@ -61,7 +62,8 @@ def _side(mirror: Mirror, topic: Column, is_copy: bool) -> Column:
 
 
 def _is_mirrored(topic: Column, mirror: Mirror) -> Column:
-    names = (topic.startswith(name[:-1]) if name.endswith("*") else topic == name for name in mirror.topics)
+    named = ((name, beginning_of(name)) for name in mirror.topics)
+    names = (topic == name if beginning is None else topic.startswith(beginning) for name, beginning in named)
     is_named = reduce(Column.__or__, names) if mirror.topics else F.lit(True)
     return is_named & ~topic.startswith("_")
 

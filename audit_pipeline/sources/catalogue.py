@@ -11,10 +11,10 @@ from functools import cached_property
 from sys import intern
 from typing import NamedTuple
 
-from audit_pipeline.hours import by_day, hour_at, shown
+from audit_pipeline.hours import HOUR_US, by_day, hour_at, shown
 from audit_pipeline.ranges import NumberRanges
 
-DAY_US = 24 * 3_600_000_000
+DAY_US = 24 * HOUR_US
 CLOCK_BACK_US = 7 * DAY_US
 CLOCK_AHEAD_US = 5 * 60_000_000
 LOST = "lost"
