@@ -13,7 +13,7 @@ import pytest
 from audit_pipeline.reading.recorded_connections import recorded_events
 from audit_pipeline.spool.spool import read_spool
 from audit_pipeline.spool.tables import tables_of
-from audit_pipeline.what_if.attempts import Outcome, recording_of
+from audit_pipeline.what_if.attempts import Outcome, Recording, recording_of
 from audit_pipeline.what_if.limits import LimitsToTry
 from audit_pipeline.what_if.listener_line import LATENESS_US
 from audit_pipeline.what_if.replay import replay
@@ -33,7 +33,10 @@ from tests.support.processes.clients.socket_bench import Bench, bench_on
 LISTENERS = ("EXTERNAL", "INTERNAL")
 GROUP = "default/range"
 IMPATIENT = 6
+RANGE_LIMITS = AddressGroupLimits(rate=3, shared=True)
 STORM_S = 3.0
+STORMS_MAX = 5
+"""A replay is exact while the event loop blocks for at most LATENESS_US. On a busy machine another storm follows."""
 
 
 @pytest.fixture(params=["uvloop+epoll", "asyncio+loop"])
@@ -80,23 +83,14 @@ def storm(bench: Bench, over: threading.Event) -> None:
         bench.run_until(over.is_set)
 
 
-def test_a_replay_of_a_storm_is_the_log(bench: Bench, tmp_path: Path) -> None:
-    settings = QuotaSettings(
-        strategy=Strategy.TOKEN_BUCKET, max_connections=12, max_connections_per_ip=6, inter_broker_listener="INTERNAL"
-    )
-    range_limits = AddressGroupLimits(rate=3, shared=True)
-    limits = LimitsToTry(
-        settings,
-        {"external": (None, 10), "internal": (4, None)},
-        {"127.0.3.2": 1},
-        {GROUP: range_limits},
-        {GROUP: ["127.0.3.4/30"]},
-    )
+def recorded_storm(bench: Bench, folder: Path, limits: LimitsToTry) -> tuple[Recording, float]:
+    """Return the recording of a storm at a new server, and for how many seconds its event loop blocked at most."""
     server = bench.serve(limits.settings_for(LISTENERS), *LISTENERS)
-    log = audit_log(bench, tmp_path)
+    folder.mkdir()
+    log = audit_log(bench, folder)
     server.connection_notices.observe(log.record_connection)
     server.update_ip_rate("127.0.3.2", 1)
-    server.connection_groups.set_limits(GROUP, range_limits)
+    server.connection_groups.set_limits(GROUP, RANGE_LIMITS)
     server.connection_groups.set_member(GROUP, "127.0.3.4/30", 1.0)
     over = threading.Event()
     bench.loop.call_later(STORM_S, over.set)
@@ -104,13 +98,30 @@ def test_a_replay_of_a_storm_is_the_log(bench: Bench, tmp_path: Path) -> None:
     storm(bench, over)
     server.connection_notices.observe(None)
     log.close()
-    spools = [read_spool(path.read_bytes()) for path in sorted(tmp_path.glob("*.spool"))]
+    spools = [read_spool(path.read_bytes()) for path in sorted(folder.glob("*.spool"))]
     recording = recording_of(event for spool in spools for event in recorded_events(tables_of(spool)["connection"]))
-    outcomes = Counter(attempt.recorded.outcome for attempt in recording.attempts)
-    delayed = sum(attempt.recorded.at_us > attempt.arrived_us for attempt in recording.attempts)
-    assert min(outcomes[Outcome.ACCEPTED], outcomes[Outcome.REJECTED], delayed) > 3, outcomes
-    replay(recording, limits, LISTENERS)
-    found = differences(recording)
-    if found and longest_s[0] * 1e6 > LATENESS_US:
-        pytest.skip(f"the machine was busy: the event loop blocked for {longest_s[0] * 1000:.0f} ms")
+    return recording, longest_s[0]
+
+
+def test_a_replay_of_a_storm_is_the_log(bench: Bench, tmp_path: Path) -> None:
+    settings = QuotaSettings(
+        strategy=Strategy.TOKEN_BUCKET, max_connections=12, max_connections_per_ip=6, inter_broker_listener="INTERNAL"
+    )
+    limits = LimitsToTry(
+        settings,
+        {"external": (None, 10), "internal": (4, None)},
+        {"127.0.3.2": 1},
+        {GROUP: RANGE_LIMITS},
+        {GROUP: ["127.0.3.4/30"]},
+    )
+    for number in range(STORMS_MAX):
+        recording, longest_s = recorded_storm(bench, tmp_path / str(number), limits)
+        outcomes = Counter(attempt.recorded.outcome for attempt in recording.attempts)
+        delayed = sum(attempt.recorded.at_us > attempt.arrived_us for attempt in recording.attempts)
+        assert min(outcomes[Outcome.ACCEPTED], outcomes[Outcome.REJECTED], delayed) > 3, outcomes
+        replay(recording, limits, LISTENERS)
+        found = differences(recording)
+        if not found or longest_s * 1e6 <= LATENESS_US:
+            break
+        bench.loop.run_until_complete(bench.server.shutdown(drain_s=1))
     assert found == []

@@ -35,9 +35,6 @@ class Second:
     at_ms: int
     limit: int
     created: int
-    worst_ms: float
-    late_share: float
-    """Share of the probes that exceeded the objective."""
     why: Move | None
 
 
@@ -104,10 +101,7 @@ class BusyLoop:
     def _note(self, now_ms: int, quotas: ConnectionQuotas, created: int) -> None:
         limit = quotas.listeners[LISTENER].rate_limit
         why = None if limit.adaptive is None else limit.adaptive.why
-        late = [delay for at_ms, delay in self.delays if at_ms >= now_ms - 1000]
-        objective = self.objective.p99_ms if self.objective else 0
-        share = sum(delay > objective for delay in late) / max(len(late), 1)
-        self.seconds.append(Second(now_ms, limit.meter.limit, created, max(late, default=0.0), share, why))
+        self.seconds.append(Second(now_ms, limit.meter.limit, created, why))
 
     def p99_ms(self, from_ms: int, to_ms: int) -> float:
         """Return the p99 of the probes of that time."""
