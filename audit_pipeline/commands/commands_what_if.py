@@ -8,7 +8,7 @@ from threading import Event
 from typing import Any, Final
 
 from audit_pipeline.commands.asked import add_times, show, window_of
-from audit_pipeline.commands.commands import OK
+from audit_pipeline.commands.commands import OK, require_source
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.what_if.limits import LimitsToTry, read_limits
 from audit_pipeline.what_if.summary import Summary, unknown
@@ -57,6 +57,7 @@ def what_if_of_log(given: argparse.Namespace, _: Event, __: Callable[[], int]) -
 
     from_us, to_us = window_of(given)
     limits = _limits(given.limits)
+    require_source(given.audit)
     target = open_target(given.audit)
     if has_results(target):
         raise BadUseError(

@@ -151,6 +151,13 @@ def test_bad_limits_are_one_sentence(
     assert sentence in capsys.readouterr().err
 
 
+def test_a_folder_that_does_not_exist_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert asked(tmp_path / "nowhere", TEN_A_SECOND, monkeypatch) == 2
+    assert f"folder {tmp_path}/nowhere does not exist" in capsys.readouterr().err
+
+
 def test_a_folder_without_segments_and_one_of_results_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
