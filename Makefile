@@ -54,7 +54,7 @@ pins: .venv-pins/.installed  ## write constraints.txt, versions and sums of all 
 setup:  ## install everything for `make test`: .venv, Java, the example of an observer
 	@$(MAKE) --no-print-directory -j2 java observer-plugin
 
-FULL_SETUP := kubernetes oldest-api-server helm s3 go-client thin-consumer spark-crds flux-crds prometheus kafka spark-kafka chromium
+FULL_SETUP := kubernetes oldest-api-server helm s3 go-client thin-consumer spark-crds flux-crds prometheus kafka java-clients spark-kafka chromium
 .PHONY: setup-all
 setup-all: setup  ## install everything for `make test-all`: Apache Kafka, Kubernetes, the CRD check of its oldest supported version, Helm, an S3 server, Go clients, CRDs of other projects, Prometheus, Chromium
 	@$(MAKE) --no-print-directory -j2 $(FULL_SETUP)
@@ -66,6 +66,10 @@ java:  ## Java 17 or later, for Spark and Apache Kafka; installed if it is missi
 .PHONY: kafka
 kafka: venv java  ## Apache Kafka's jars by Maven
 	@$(BIN)/python -m tests.support.obtain.kafka_libs
+
+.PHONY: java-clients
+java-clients: venv java  ## Java programs for tests of transactions, Kafka Streams among them; Maven fetches their jars
+	@$(BIN)/python -m tests.support.java_clients.programs
 
 .PHONY: spark-kafka
 spark-kafka: venv java  ## Spark's connector for Kafka, by Maven
@@ -92,9 +96,10 @@ s3: venv  ## versitygw, an S3 server over a folder; the first build takes a minu
 	@$(BIN)/python -m tests.support.processes.s3_server
 
 .PHONY: go-client
-go-client: venv  ## clients with franz-go, for tests of groups, TLS and SASL; the first build takes a minute of Go, later ones use a cache
+go-client: venv  ## clients with franz-go and its own tests, for groups, transactions, TLS and SASL; the first build takes a minute of Go, later ones use a cache
 	@$(BIN)/python -m tests.support.obtain.go_group_member
 	@$(BIN)/python -m tests.support.obtain.go_secured_client
+	@$(BIN)/python -m tests.support.obtain.kgo_suite
 
 .PHONY: thin-consumer
 thin-consumer: venv  ## examples/thin-consumer, a client of the push protocol; the first build takes seconds of Go, later ones use a cache
@@ -132,6 +137,7 @@ check: venv  ## formatting, lint, types, layers, prose
 	$(BIN)/mypy
 	PYTHONPATH=.:operator $(BIN)/lint-imports
 	$(BIN)/python -m tools.plain_english --most 4
+	$(BIN)/python -m tools.docstrings
 
 .PHONY: fmt
 fmt: venv  ## format, and apply ruff's fixes
@@ -193,7 +199,7 @@ else
 endif
 
 .PHONY: demo
-demo: venv java  ## three brokers, a storm, a limit that slows it down, an audit log and its report, a lost coordinator; ends automatically
+demo: venv java  ## three brokers, a storm, limits that slow it down (one adaptive), what-if on its audit log, a report, a lost coordinator
 	PYTHONPATH=.:operator $(BIN)/python -m demo
 
 .PHONY: audit-demo

@@ -18,6 +18,7 @@ from audit_pipeline.commands import (
     commands_changes,
     commands_follow,
     commands_package,
+    commands_recommend,
     commands_report,
     commands_results,
     commands_storms,
@@ -38,7 +39,7 @@ _GO_ON = ("follow", "land", "keep", "publish", "tail")
 
 
 def main(arguments: Sequence[str] | None, stopped: Event) -> int:
-    """Run a command; return the exit code.
+    """Run a command of the audit pipeline; return the exit code.
 
     1 if something is wrong with what was found, 2 for an invalid request and for a place that does not answer, 130 when
     interrupted.
@@ -94,6 +95,7 @@ def parser() -> argparse.ArgumentParser:
     commands_results.add_results(found)
     commands_changes.add_changes(found)
     commands_storms.add_storms(found)
+    commands_recommend.add_recommend(found)
     commands_what_if.add_what_if(found)
     commands_follow.add_follow(found)
     commands_package.add_package(found)

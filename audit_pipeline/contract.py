@@ -8,21 +8,30 @@ from importlib.resources import files
 from typing import Any
 
 COMMON = ("cluster_id", "broker_id", "boot_id", "seq")
-"""The first fields of every table."""
+"""The first fields of every table, which tables have in common."""
+
+Boot = tuple[str, int, str]
+"""One start of a broker: the first three of these fields, which are cluster, broker and boot ID."""
 
 TIME_MS_MAX = 253_402_300_799_999
-"""The end of the year 9999. Producers may send any number as a time: later times and times before 1970 are ignored."""
+"""The greatest valid time of a record: the end of the year 9999, in milliseconds.
 
-SCHEMA_FILES = ("audit_event.v1.json", "audit_event.v1.1.json", "audit_event.v1.2.json", "audit_event.v1.3.json")
-"""The version, and what each of its minor versions adds."""
+Producers may send any number as a time: later times and times before 1970 are ignored.
+"""
+
+SCHEMA_FILES = ("audit_event.v1.json", *(f"audit_event.v1.{minor}.json" for minor in range(1, 5)))
+"""The files of the schema: the version, and what each of its minor versions adds."""
 
 SEGMENT_MS = 60_000
-"""The default of the audit log's key segment.ms: the time after which a spool is complete."""
+"""Milliseconds after which a spool is complete: the default of the audit log's key segment.ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One column. `type` is one of int16, int32, int64, string, bool, timestamp_us, map<int16,int64>."""
+    """One column of a table of audit events.
+
+    `type` is one of int16, int32, int64, string, bool, timestamp_us, map<int16,int64>.
+    """
 
     name: str
     type: str
@@ -33,7 +42,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One kind of event; `key` identifies a row."""
+    """The table of one kind of audit event. `key` identifies a row."""
 
     name: str
     meaning: str
@@ -43,7 +52,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """`version` sets files apart that cannot be read. `minor` only tells which nullable columns were added."""
+    """The schema of audit events.
+
+    Files of another `version` cannot be read. `minor` only tells which nullable columns were added.
+    """
 
     version: int
     minor: int

@@ -2,15 +2,15 @@
 
 
 class BadUseError(Exception):
-    """The request is invalid; the message says what to do."""
+    """The user's request to the pipeline is invalid. The message says what to do."""
 
 
 class StoppedError(Exception):
-    """The caller has stopped the work; the next run does what is left."""
+    """The caller of the pipeline has stopped it before it was complete. The next run does what is left."""
 
 
 def never() -> bool:
-    """Return a stop condition that is never true."""
+    """Never stop: a stop condition for work that runs until it is complete. It returns False."""
     return False
 
 

@@ -45,7 +45,7 @@ def runs(hours: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def named(hours: Iterable[int]) -> list[str]:
-    """Return names that `hours_named` reads: of a whole day such as 2026-11-22, of an hour such as 2026-11-22T05."""
+    """Return the names of hours and of whole days, such as 2026-11-22T05 and 2026-11-22. `hours_named` reads them."""
     names = []
     for day, members in by_day(hours).items():
         if len(members) == _HOURS:
@@ -56,7 +56,7 @@ def named(hours: Iterable[int]) -> list[str]:
 
 
 def hours_named(names: Iterable[str]) -> set[int]:
-    """Return the hours of these names."""
+    """Return the hours that these names stand for."""
     found: set[int] = set()
     for name in names:
         day, _, hour = name.partition("T")
@@ -66,7 +66,7 @@ def hours_named(names: Iterable[str]) -> set[int]:
 
 
 def shown(hours: Collection[int]) -> str:
-    """Return the span of some hours for users, such as 2026-11-22 05:00 to 07:00, or 2 days from ... to ..."""
+    """Return the span of hours as a text for users, such as 2026-11-22 05:00 to 07:00, or 2 days from ... to ..."""
     days = by_day(hours)
     first = min(days)
     if len(days) > 1 or len(days[first]) == _HOURS:
@@ -75,7 +75,7 @@ def shown(hours: Collection[int]) -> str:
 
 
 def shown_days(days: Collection[date]) -> str:
-    """Return the span of some days for users, such as 2026-11-22, or 2 days from ... to ..."""
+    """Return the span of days as a text for users, such as 2026-11-22, or 2 days from ... to ..."""
     return f"{min(days)}" if len(days) == 1 else f"{len(days)} days from {min(days)} to {max(days)}"
 
 

@@ -2,12 +2,15 @@
 
 
 def beginning_of(pattern: str) -> str | None:
-    """Return the beginning that a pattern with a star asks for; None for a pattern that is a whole name."""
+    """Return the beginning in a pattern with a star; None for a pattern that is a whole name."""
     return pattern.removesuffix("*") if pattern.endswith("*") else None
 
 
 def fits(pattern: str | None, name: str | None) -> bool:
-    """Return whether the pattern matches the name. No pattern matches everything; a pattern never matches no name."""
+    """Return whether the pattern matches the name.
+
+    None as pattern matches everything; a pattern never matches None as name.
+    """
     if pattern is None or name is None:
         return pattern is None
     beginning = beginning_of(pattern)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 
 class NumberRanges:
-    """Ranges from a first to a last number; adjacent ranges are merged.
+    """A set of ranges from a first to a last number. Adjacent ranges are merged.
 
     A query takes logarithmic time in the number of ranges, and so does adding at the end.
     """
@@ -25,12 +25,12 @@ class NumberRanges:
         self._lasts[begin:end] = [last]
 
     def has(self, first: int, last: int) -> bool:
-        """Whether every number from first to last is in the set."""
+        """Return whether every number from `first` to `last` is in the set."""
         place = bisect_right(self._firsts, first) - 1
         return place >= 0 and last <= self._lasts[place]
 
     def touch(self, first: int, last: int) -> bool:
-        """Whether any number from first to last is in the set."""
+        """Return whether any number from `first` to `last` is in the set."""
         place = bisect_left(self._lasts, first)
         return place < len(self._firsts) and self._firsts[place] <= last
 

@@ -2,7 +2,7 @@
 
 A storm of 500, 2,000 and 8,000 attempts a second hits one listener without TLS, while a client produces every 4 ms on
 another one. Fixed rates are tried from low to high. The best one is the highest at which the client's p99 keeps the
-objective. Each measurement begins when the storm has lasted for ten seconds. All subjects of a round run in turn on one
+objective. Each measurement begins when the storm has lasted for six seconds. All subjects of a round run in turn on one
 machine, which also has the clients. The results go to benchmarks/results/adaptive-rates.json and .md.
 """
 
@@ -12,10 +12,10 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks import workloads
+from benchmarks.rounds import spread, write
 from benchmarks.rows import (
     LISTENER,
     RATE_KEY,
@@ -38,7 +38,7 @@ FIXED_RATES: Mapping[int, Sequence[int]] = {
 }
 """Fixed rates that are tried, by attempts a second; after them, none."""
 _PREFIX = f"listener.name.{LISTENER.lower()}."
-_SETTLED_S, _MEASURED_S, _END_S = 10, 10, 2
+_SETTLED_S, _MEASURED_S, _END_S = 6, 6, 2
 _SOURCES = "127.0.1.1-127.0.1.8"
 _BUCKET = {"connection.quota.strategy": "token-bucket"}
 
@@ -113,17 +113,12 @@ def table(results: Mapping[str, Any]) -> str:
         bests = ", ".join(str(one["best"] or "none") for one in rounds)
         for name in rounds[0]["found"]:
             rows = [one["found"][name] for one in rounds]
-            accepted = _spread([row["accepted_per_s"] for row in rows], 0)
-            p99 = _spread([row["p99_ms"] for row in rows], 1)
-            share = _spread([one["share"] for one in rounds], 2) if name == "adaptive" else ""
+            accepted = spread([row["accepted_per_s"] for row in rows], 0)
+            p99 = spread([row["p99_ms"] for row in rows], 1)
+            share = spread([one["share"] for one in rounds], 2) if name == "adaptive" else ""
             shown = f"{name} with {bests}" if name == "Apache Kafka" else name
             lines.append(f"| {attempts}/s | {shown} | {accepted} | {p99} ms | {share} |")
     return "\n".join([*lines, ""])
-
-
-def _spread(values: Sequence[float], digits: int) -> str:
-    middle = f"{median(values):,.{digits}f}"
-    return f"{middle} ({min(values):,.{digits}f} to {max(values):,.{digits}f})" if len(values) > 1 else middle
 
 
 def main() -> None:
@@ -138,8 +133,7 @@ def main() -> None:
     results = {"machine": machine(), "rounds": asked.rounds, "storms": storms}
     print(table(results))
     if tuple(asked.storms) == tuple(FIXED_RATES):
-        RESULTS.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        RESULTS.with_suffix(".md").write_text(table(results), encoding="utf-8")
+        write(results, table(results), RESULTS)
 
 
 if __name__ == "__main__":

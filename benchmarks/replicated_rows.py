@@ -35,7 +35,7 @@ class ClusterRow(Generic[ClusterT]):
     """Makes clusters of a checkout."""
     theirs: Maker[ClusterT]
     missing: Callable[[], str | None] = _nothing
-    """Returns what this machine lacks for the row, beyond the needs of all rows."""
+    """Function that returns why this machine cannot measure the row, beyond the needs of all rows; None if it can."""
 
 
 def create_topic(cluster: Cluster) -> None:

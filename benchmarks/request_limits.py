@@ -1,14 +1,15 @@
 """The longest slice of requests at their limits: `.venv/bin/python -m benchmarks.request_limits [API ...]`.
 
 For every array of every API, requests fill it as far as the limits allow: with names that do not exist and with a topic
-that exists, and with one item and with none in every other array. Further requests are not refused: they do all of
-their work. The figure is the processor time of one callback of the event loop. Without arguments the figures are
-written to results/request-limits.json, from which docs/reference/request-limits.md is generated.
+that exists, and with one item and with none in every other array. Further requests have items that are all equal, and
+names of _NAME_CHARACTERS. The others are not refused: they do all of their work. The figure is the processor time of
+one callback of the event loop. Without arguments the figures are written to results/request-limits.json, from which
+docs/reference/request-limits.md is generated.
 """
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,16 @@ _AGAIN_S = 0.004
 _TIMES_MAX = 3
 """Maximum number of measurements: a long one is repeated, and the smallest counts, because other processes only add."""
 _BYTES_KEPT_FREE = 1_024
+_NAME_CHARACTERS = 60
+"""With longer names, a request has fewer items than the limit."""
+_VARIANTS: Sequence[Mapping[str, Any]] = (
+    *({"others": others, "topic": topic} for others, topic in product((1, 0), (None, TOPIC))),
+    {"alike": True},
+    {"alike": True, "others": 0},
+    {"name_characters": _NAME_CHARACTERS},
+    {"name_characters": _NAME_CHARACTERS, "others": 0},
+)
+"""The ways to fill an array, as arguments of `filled_request`."""
 
 
 def main(names: Sequence[str]) -> None:
@@ -88,11 +99,11 @@ def _requests(api: Api, path: ArrayPath, version: int) -> Iterator[tuple[bytes, 
     limits = request_limits(broker_settings({"node.id": "1"}))
     items = limits.items_of(api.key)
     seen = set[bytes]()
-    for others, topic in product((1, 0), (None, TOPIC)):
-        body, count = filled_request(api.key, version, path, items, topic, others=others)
+    for variant in _VARIANTS:
+        body, count = filled_request(api.key, version, path, items, **variant)
         if len(body) > limits.bytes_max - _BYTES_KEPT_FREE:
             fewer = items * (limits.bytes_max - _BYTES_KEPT_FREE) // len(body)
-            body, count = filled_request(api.key, version, path, fewer, topic, others=others)
+            body, count = filled_request(api.key, version, path, fewer, **variant)
         if body not in seen:
             yield body, count
         seen.add(body)

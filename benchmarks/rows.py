@@ -276,7 +276,7 @@ def processors() -> str:
 
 
 def needs() -> str | None:
-    """Return what the comparison lacks on this machine, or None."""
+    """Return why the comparison cannot run on this machine; None if it can."""
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
             return f"{tool} is not installed"

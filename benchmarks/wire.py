@@ -32,10 +32,11 @@ def produce_request(topic: str, batch: bytes, acks: int = 1) -> bytes:
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
-def fetch_frame(topic: str, offset: int, max_bytes: int) -> bytes:
+def fetch_frame(topic: str, offset: int, max_bytes: int, *, is_committed: bool = False, partition: int = 0) -> bytes:
+    """Return one Fetch request for a partition; `is_committed`: with the isolation level read_committed."""
     name = topic.encode()
-    body = struct.pack(">iiiibii", -1, 0, 1, max_bytes, 0, 0, -1)
-    body += struct.pack(">ih", 1, len(name)) + name + struct.pack(">iiiqqi", 1, 0, -1, offset, -1, max_bytes)
+    body = struct.pack(">iiiibii", -1, 0, 1, max_bytes, is_committed, 0, -1)
+    body += struct.pack(">ih", 1, len(name)) + name + struct.pack(">iiiqqi", 1, partition, -1, offset, -1, max_bytes)
     body += struct.pack(">ih", 0, 0)
     head = _HEAD.pack(1, 11, 1, len(_CLIENT)) + _CLIENT
     return struct.pack(">i", len(head) + len(body)) + head + body

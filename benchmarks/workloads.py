@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks.group_consuming import consume_in_group
 from benchmarks.security.handshakes import connect_by_tls, hold_idle_by_tls
 from benchmarks.time_lookups import list_offsets_by_time, produce_in_time
+from benchmarks.transactions.producers import init_producers, transact
 from benchmarks.wire import API_VERSIONS, consume_wire, produce_one_by_one, produce_wire
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -353,6 +354,8 @@ WORKLOADS: Mapping[str, Callable[..., dict[str, float]]] = {
     "come_back": come_back,
     "paced_produce": paced_produce,
     "hold_idle": hold_idle,
+    "transact": transact,
+    "init_producers": init_producers,
 }
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Source of time for all parts; tests and the simulation implement one."""
+    """A source of time. Tests and the simulation implement one."""
 
     def monotonic(self) -> float:
         """Return seconds that never decrease; for intervals, deadlines and rates."""
@@ -20,7 +20,7 @@ class Clock(Protocol):
 
 
 class Timer(Protocol):
-    """A scheduled call, as the event loop's `call_later` returns it."""
+    """A scheduled call, as `call_later` of the event loop returns it."""
 
     def cancel(self) -> None: ...
 

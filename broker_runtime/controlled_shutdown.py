@@ -18,7 +18,7 @@ SHOWN_BYTES_MAX = 500
 
 
 def ask(host: str, port: int, deadline_s: float) -> str:
-    """Return the broker's answer, or why there is none, in a sentence."""
+    """Ask the broker to shut down; return its answer, or why there is no answer, in a sentence."""
     connection = http.client.HTTPConnection(host, port, timeout=deadline_s)
     try:
         connection.request("POST", PATH)

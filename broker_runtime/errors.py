@@ -12,7 +12,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 class ErrorCode(IntEnum):
-    """Names and numbers of Apache Kafka's protocol errors."""
+    """Apache Kafka's protocol errors, by name and number."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -157,21 +157,22 @@ class ErrorCode(IntEnum):
 
 
 MESSAGE_MAX = 4_000
-"""Characters of a message. A response has one for each partition of its request, and quotes names that clients choose.
+"""Maximum number of characters of an error message.
 
-Old versions of responses cannot carry more than 32,767 bytes.
+A response has a message for each partition of its request, and quotes names that clients choose. Old versions of
+responses cannot carry more than 32,767 bytes.
 """
 _NAME_MAX = 249
 """Characters of a topic's name in Kafka."""
 
 
 def quoted(name: str) -> str:
-    """Return a name of the client's for a message: whole if a topic may have it, otherwise its beginning."""
+    """Return a client's name for a message: the whole name if a topic may have it, otherwise its beginning."""
     return name if len(name) <= _NAME_MAX else f"{name[:_NAME_MAX]}..."
 
 
 class KafkaError(Exception):
-    """A refusal that is sent to the client: a Kafka error code and a sentence that says what to do."""
+    """Error that is sent to the client: a Kafka error code, and a sentence that says what to do."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         message = message[:MESSAGE_MAX]
@@ -181,7 +182,7 @@ class KafkaError(Exception):
 
 
 class RecordsRefusedError(KafkaError):
-    """Some records of a batch are invalid: (number in the batch, error) of the first ones, in order (KIP-467)."""
+    """Error for a batch with invalid records: (number in the batch, error) of the first ones, in order (KIP-467)."""
 
     def __init__(self, code: ErrorCode, message: str, records: Sequence[tuple[int, str]]) -> None:
         super().__init__(code, message)
@@ -189,11 +190,14 @@ class RecordsRefusedError(KafkaError):
 
 
 class ConfigError(Exception):
-    """An invalid configuration value: the message names the key, the value and the allowed values."""
+    """Error for an invalid configuration value: the message names the key, the value and the allowed values."""
 
 
 class ProtocolError(Exception):
-    """Bytes that are not a supported Kafka request; `kind` labels the counter, so it comes from a small set."""
+    """Error for bytes that are not a supported Kafka request.
+
+    `kind` labels the counter, so its values come from a small set.
+    """
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -201,11 +205,12 @@ class ProtocolError(Exception):
 
 
 def detached(error: E) -> E:
-    """Return the error without its traceback, context and cause, for every error that is stored, returned or passed on.
+    """Return the error without its traceback, context and cause.
 
-    A traceback refers to the frames that the error has passed, each frame to its caller, and all of them to their local
-    variables: the request, its buffers, and the object that stores the error. This is a reference cycle, which
-    reference counts never free. For the same reason a stored error must not be raised again: raise a new one.
+    Use it for every error that is stored, returned or passed on. A traceback refers to the frames that the error has
+    passed, each frame to its caller, and all of them to their local variables: the request, its buffers, and the object
+    that stores the error. This is a reference cycle, which reference counts never free. For the same reason a stored
+    error must not be raised again: raise a new one.
     """
     error.__traceback__ = error.__context__ = error.__cause__ = None
     return error

@@ -56,7 +56,10 @@ class _OnDemand(ModuleType):
 
 
 def import_event_loop() -> None:
-    """Import asyncio and uvloop. Do nothing else if ssl or one of them was imported before."""
+    """Import asyncio and uvloop.
+
+    Do nothing else if ssl, asyncio or uvloop was imported before.
+    """
     if not {"ssl", "asyncio", "uvloop"} & sys.modules.keys():
         sys.modules["ssl"] = _placeholder_ssl()
         try:

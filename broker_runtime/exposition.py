@@ -15,7 +15,7 @@ Kind = Literal["gauge", "counter", "histogram"]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One number of a metric; `suffix` is what a histogram appends to the metric's name."""
+    """One number of a metric. `suffix` is the text that a histogram appends to the metric's name."""
 
     labels: Mapping[str, str]
     value: float
@@ -24,7 +24,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class MetricFamily:
-    """One metric with all its series; the name of a counter ends in `_total`."""
+    """One metric with all its series. The name of a counter ends in `_total`."""
 
     name: str
     kind: Kind
@@ -35,7 +35,10 @@ class MetricFamily:
         self.series.append(Series(labels, value))
 
     def add_histogram(self, buckets: Iterable[tuple[str, float]], total: float, **labels: str) -> None:
-        """Add a histogram of (upper bound, cumulative count) up to the bound `+Inf`; `total` is the sum."""
+        """Add a histogram of (upper bound, cumulative count) up to the bound `+Inf`.
+
+        `total` is the sum of all values.
+        """
         count = 0.0
         for bound, count in buckets:
             self.series.append(Series({**labels, "le": bound}, count, "_bucket"))

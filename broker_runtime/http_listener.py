@@ -30,7 +30,7 @@ _LONG_POLLS_MAX = 8
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request as routes get it: its first line, and the two addresses of its connection without ports."""
+    """An HTTP request as routes get it: its first line, and the two addresses of its connection without ports."""
 
     method: str
     path: str
@@ -41,13 +41,13 @@ class HttpRequest:
 
     @property
     def same_host(self) -> bool:
-        """Whether it came from this machine or pod: by loopback, or from the address that it was sent to."""
+        """Return whether the request came from this machine or pod: by loopback, or from its own target address."""
         return self.peer_host == self.local_host or ip_address(self.peer_host).is_loopback
 
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """A whole response; the status is one of those in `_REASONS`."""
+    """A whole HTTP response. The status is one of those in `_REASONS`."""
 
     status: int
     body: bytes
@@ -64,9 +64,9 @@ def text_answer(status: int, text: str) -> HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Whether this process is ready.
+    """The readiness of this process.
 
-    `why_not` is None if ready; `notes` are problems that need attention, ready or not, a sentence each.
+    `why_not` is None for a ready process; `notes` are problems that need attention, ready or not, a sentence each.
     """
 
     why_not: str | None
@@ -79,7 +79,7 @@ Routes = Mapping[tuple[str, str], Route]
 
 
 def wanted_wait_s(request: HttpRequest) -> float | None:
-    """Return the seconds of `wait`, 0 if it is absent; None if it is not a valid number."""
+    """Return the seconds of the query parameter `wait`, 0 if it is absent; None if it is not a valid number."""
     try:
         wait_s = float(request.query.get("wait", "0"))
     except ValueError:
@@ -88,13 +88,16 @@ def wanted_wait_s(request: HttpRequest) -> float | None:
 
 
 class LongPolls:
-    """Requests that are answered when there is a change. Requests beyond a limit are answered at once."""
+    """The requests that are answered when there is a change. Requests beyond a limit are answered at once."""
 
     def __init__(self) -> None:
         self._waiting = 0
 
     async def wait_while(self, holds: Callable[[], bool], wait_s: float) -> None:
-        """Wait while `holds`, at most `wait_s`. It is called a few times a second and must be cheap."""
+        """Wait while `holds` returns True, at most `wait_s`.
+
+        `holds` is called a few times a second and must be cheap.
+        """
         looks = int(wait_s / _LOOK_S) if self._waiting < _LONG_POLLS_MAX else 0
         self._waiting += 1
         try:
@@ -107,7 +110,7 @@ class LongPolls:
 
 
 class HttpListener:
-    """Serves the routes; `ready` and `collect` return the current readiness and metrics."""
+    """An HTTP server for the routes. `ready` and `collect` return the current readiness and metrics."""
 
     def __init__(
         self, ready: Callable[[], Readiness], collect: Callable[[], Iterable[MetricFamily]], more: Routes | None = None
@@ -128,7 +131,7 @@ class HttpListener:
         """
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Start, and return the bound address. Raises OSError if it is taken."""
+        """Start the server, and return the bound address. Raises OSError if the address is taken."""
         self._server = await asyncio.start_server(self._serve, host or None, port, limit=_HEAD_BYTES_MAX)
         bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]
@@ -201,7 +204,10 @@ class HttpListener:
 
 
 def parse_request(head: bytes, peer: str, own: str) -> HttpRequest:
-    """Return the request of `peer` whose head these bytes are. `own` is the address that it was sent to."""
+    """Return the request whose head is `head`.
+
+    `peer` is the address of its client, `own` the address that received it.
+    """
     method, _, rest = head.split(b"\r\n", 1)[0].decode("latin-1").partition(" ")
     path, _, query = rest.split(" ", 1)[0].partition("?")
     given = dict(parse_qsl(query, keep_blank_values=True))

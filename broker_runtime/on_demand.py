@@ -32,13 +32,19 @@ def imported(name: str) -> ModuleType | None:
 
 
 class Importer:
-    """Imports modules in a thread, each once for all callers that wait for it. To be used on one event loop."""
+    """Imports modules in a thread, each once for all callers that wait for it.
+
+    It belongs to one event loop.
+    """
 
     def __init__(self) -> None:
         self._imports: dict[str, asyncio.Future[Any]] = {}
 
     async def load(self, name: str) -> ModuleType:
-        """Import and return the module. Raises the errors of its import; a later call tries again."""
+        """Import and return the module that this object stands for.
+
+        Raises the errors of its import; a later call tries again.
+        """
         module = imported(name)
         if module is not None:
             return module

@@ -1,7 +1,7 @@
 """The release of this package as a constant: reading it from the package would cost a broker 2 MB of memory."""
 
 VERSION = "0.1.0"
-"""The version of this release; a test checks that pyproject.toml has it, too."""
+"""The version of this release. A test checks that pyproject.toml has the same version."""
 
 
 def version_int(version: str) -> int:

@@ -11,6 +11,8 @@ call, in whole milliseconds, and carries the decision out: the broker with socke
 - `rate` has the two meters: Kafka's windowed rate (KIP-612) and a token bucket. `kept_meters` bounds their number.
 - `listener_quota` has the limits of one listener. `address_quotas` has those of single addresses (`per_ip`) and of
   connection groups (`groups`), which `address_ranges` finds.
+- `adaptive` moves a rate by an objective, and `cluster` divides one rate among brokers. `adaptive_rates` and
+  `cluster_rates` connect them to the quotas.
 
 Invariants:
 

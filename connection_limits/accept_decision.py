@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class AcceptOutcome(Enum):
-    """What happens to an accepted socket."""
+    """The outcome for a client's socket that was just accepted."""
 
     ADMIT = "admit"
     WAIT_UNTIL = "wait-until"
@@ -18,7 +18,9 @@ class AcceptOutcome(Enum):
 
 
 class AcceptDecision:
-    """A decision. `at_ms` has a meaning only for WAIT_UNTIL and REFUSE_DELAYED.
+    """The decision about a client's socket that was just accepted.
+
+    `at_ms` has a meaning only for WAIT_UNTIL and REFUSE_DELAYED.
 
     `group` is the connection group whose limit refuses; None if the limit is not a group's.
     """

@@ -25,7 +25,7 @@ class _Totals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A rate that a decision has changed: of `listener`, or of the broker if it is None."""
+    """An adaptive rate of connections that a decision has changed. `listener` is None for the broker's rate."""
 
     listener: str | None
     before: int
@@ -33,7 +33,10 @@ class Moved:
 
 
 class AdaptiveRates:
-    """Reads the totals of `quotas`, and sets its rates. The caller measures delays, and the time of new connections."""
+    """Adapts the rates of new connections that `quotas` has as adaptive.
+
+    The caller measures delays, and the time of new connections.
+    """
 
     def __init__(self, quotas: ConnectionQuotas, now_ms: int) -> None:
         self._quotas = quotas

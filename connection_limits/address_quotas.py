@@ -17,7 +17,7 @@ _REASONS = {IpAction.DELAY: "delayed", IpAction.DROP: "dropped"}
 
 
 class AddressQuotas:
-    """Admits or refuses connections by their address, and counts those that are open.
+    """The limits on connections by their address, and the counts of open connections.
 
     Owns the rates and the counts of single addresses, and the connection groups.
     """
@@ -35,7 +35,10 @@ class AddressQuotas:
         self.groups.configure(settings)
 
     def update_rate(self, ip: str | None, rate: int | None, now_ms: int) -> None:
-        """Change the rate of an `ip` quota entity: `ip` None is the default entity, `rate` None removes it."""
+        """Change the rate of an `ip` quota entity.
+
+        `ip` None is the default entity; `rate` None removes the rate.
+        """
         self.rates.update(ip, rate, now_ms)
         if ip is not None:
             self.groups.reconsider(ip)
@@ -93,6 +96,6 @@ class AddressQuotas:
         return AcceptDecision(AcceptOutcome.REFUSE_DELAYED, now_ms + throttle_ms, name)
 
     def on_closed(self, ip: str, accepted_ms: int | None) -> None:
-        """Release an ended connection; `accepted_ms` is when it was admitted, if known."""
+        """Release an ended connection. `accepted_ms` is the time of its admission, if known."""
         self.counts.remove(ip)
         self.groups.open_counts.closed(ip, accepted_ms)

@@ -29,7 +29,10 @@ class AddressRanges(Generic[V]):
         self._v6: _Ranges[V] = _Ranges()
 
     def add(self, member: str, value: V) -> None:
-        """Add a value for `member`. Raises ValueError, without a change, if it is neither an address nor a range."""
+        """Add a value for an address or range.
+
+        Raises ValueError, without a change, for a member that is neither an address nor a range.
+        """
         if "/" not in member:
             self.whole[member] = (*self.whole.get(member, ()), value)
             return
@@ -39,7 +42,7 @@ class AddressRanges(Generic[V]):
         ranges.note_lengths()
 
     def remove(self, member: str, value: V) -> None:
-        """Remove a value of `member`. Raises KeyError if it is not present."""
+        """Remove a value of an address or range. Raises KeyError for a value that the member does not have."""
         if "/" not in member:
             _take_out(self.whole, member, value)
             return
@@ -57,7 +60,10 @@ class AddressRanges(Generic[V]):
         return ranges, shift, int(network.network_address) >> shift
 
     def around(self, address: str) -> Iterator[tuple[V, ...]]:
-        """Yield the values of each range that contains the address, longest prefix first; not the address's own."""
+        """Yield the values of each range that contains the address, longest prefix first.
+
+        The address's own values are left out.
+        """
         is_v6 = ":" in address
         ranges = self._v6 if is_v6 else self._v4
         if not ranges.longest_first:

@@ -2,4 +2,7 @@
 
 
 class InvalidLimitError(ValueError):
-    """A limit that the quotas do not accept: the message names the key, the value and the allowed values."""
+    """Error for a connection limit that the quotas do not accept.
+
+    The message names the key, the value and the allowed values.
+    """

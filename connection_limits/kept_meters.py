@@ -11,7 +11,7 @@ from connection_limits.rate import Meter, meter
 from connection_limits.settings import QuotaSettings
 
 IDLE_EXPIRY_MS = 3_600_000
-"""Kafka removes an address's sensor after an hour without a connection."""
+"""Milliseconds without a connection after which a meter is removed, as Kafka removes the sensor of an address."""
 
 _EXPIRIES_PER_RECORD = 2
 
@@ -19,7 +19,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class KeptMeters(Generic[K]):
-    """Owns the meters; `settings` defines how many there may be, and the parameters of a new one."""
+    """Meters by key. `settings` defines how many there may be, and the parameters of a new one."""
 
     __slots__ = ("_meters", "settings")
 
@@ -28,7 +28,7 @@ class KeptMeters(Generic[K]):
         self._meters: OrderedDict[K, Meter] = OrderedDict()
 
     def used(self, key: K, limit: int, now_ms: int) -> Meter:
-        """Return the key's meter, now the last to be evicted; a new one gets `limit`."""
+        """Return the key's meter, which is now the last to be evicted. A new meter gets `limit`."""
         known = self._meters.get(key)
         if known is None:
             self._make_room(now_ms)
@@ -41,11 +41,11 @@ class KeptMeters(Generic[K]):
         return self._meters.get(key)
 
     def forget(self, key: K) -> None:
-        """Remove the key's meter, if there is one."""
+        """Remove the key's meter, if the key has one."""
         self._meters.pop(key, None)
 
     def items(self) -> ItemsView[K, Meter]:
-        """Return all meters, longest idle first."""
+        """Return all meters by key, longest idle first."""
         return self._meters.items()
 
     def newest_first(self) -> Iterator[tuple[K, Meter]]:

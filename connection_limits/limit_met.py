@@ -5,7 +5,7 @@ from connection_limits.accept_decision import AcceptDecision, AcceptOutcome
 from connection_limits.listener_quota import OF_LISTENER, ListenerQuota, WaitsFor
 from connection_limits.quotas import ConnectionQuotas
 from connection_limits.rate_limit import RateLimit
-from connection_limits.settings import UNLIMITED, LimitReference
+from connection_limits.settings import UNLIMITED, LimitReference, QuotaSettings
 
 
 def limit_met(quotas: ConnectionQuotas, listener_name: str, decision: AcceptDecision, ip: str) -> LimitReference:
@@ -20,9 +20,10 @@ def limit_met(quotas: ConnectionQuotas, listener_name: str, decision: AcceptDeci
 
 
 def rate_in_force(quotas: ConnectionQuotas, listener_name: str) -> int | None:
-    """Return how many new connections a second the listener accepts at most; None without a limit.
+    """Return the highest rate at which the listener accepts new connections, per second; None without a limit.
 
-    A rate that adapts counts as its maximum: each of its moves would be a new limit otherwise.
+    An adaptive rate counts as its maximum, and a share as the rate of the cluster. Otherwise each of their changes
+    would be reported as another limit.
     """
     listener = quotas.listeners[listener_name]
     rate = listener.rate_limit.highest
@@ -33,7 +34,8 @@ def rate_in_force(quotas: ConnectionQuotas, listener_name: str) -> int | None:
 
 def _of_group(quotas: ConnectionQuotas, name: str, *, by_count: bool) -> LimitReference:
     limits = quotas.addresses.groups.by_name[name].limits
-    key, value = (keys.ENTITY_COUNT, limits.max_connections) if by_count else (keys.ENTITY_RATE, limits.rate)
+    rate_key = keys.of_cluster(keys.ENTITY_RATE) if limits.cluster_wide else keys.ENTITY_RATE
+    key, value = (keys.ENTITY_COUNT, limits.max_connections) if by_count else (rate_key, limits.rate)
     return LimitReference(key, value, f"{keys.CONNECTION_GROUP}={name}", name if "/" in name else None)
 
 
@@ -41,7 +43,8 @@ def _count_of_address(quotas: ConnectionQuotas, ip: str) -> LimitReference:
     own = quotas.addresses.counts.overrides.get(ip)
     if own is not None:
         return LimitReference(keys.MAX_CONNECTIONS_PER_IP_OVERRIDES, own, f"ip={ip}")
-    return LimitReference(keys.MAX_CONNECTIONS_PER_IP, quotas.settings.max_connections_per_ip)
+    name = quotas.settings.quota_names.get(keys.MAX_CONNECTIONS_PER_IP)
+    return LimitReference(keys.MAX_CONNECTIONS_PER_IP, quotas.settings.max_connections_per_ip, quota=name)
 
 
 def _rate_of_address(quotas: ConnectionQuotas, ip: str) -> LimitReference:
@@ -50,7 +53,8 @@ def _rate_of_address(quotas: ConnectionQuotas, ip: str) -> LimitReference:
     if rates.has_own(ip):
         return LimitReference(keys.ENTITY_RATE, value, f"ip={ip}")
     if rates.since_ms(None) is not None:
-        return LimitReference(keys.ENTITY_RATE, value, f"ip={keys.DEFAULT_ENTITY}")
+        name = quotas.settings.quota_names.get(keys.ENTITY_RATE)
+        return LimitReference(keys.ENTITY_RATE, value, f"ip={keys.DEFAULT_ENTITY}", name)
     return LimitReference(keys.MAX_CONNECTION_CREATION_RATE_PER_IP, value)
 
 
@@ -64,11 +68,25 @@ def _of_wait(quotas: ConnectionQuotas, listener: ListenerQuota) -> LimitReferenc
         WaitsFor.BROKER_CONNECTIONS: (keys.MAX_CONNECTIONS, quotas.settings.max_connections),
         WaitsFor.LISTENER_CONNECTIONS: (keys.MAX_CONNECTIONS, listener.max_connections),
     }[wait.limit]
-    return LimitReference(keys.of_listener(listener.name, key) if wait.limit in OF_LISTENER else key, value)
+    is_of_listener = wait.limit in OF_LISTENER
+    name = _quota_of(quotas.settings, listener.name if is_of_listener else None, keys.as_configured(key))
+    return LimitReference(keys.of_listener(listener.name, key) if is_of_listener else key, value, quota=name)
+
+
+def _quota_of(settings: QuotaSettings, listener_name: str | None, key: str) -> str | None:
+    """Return the ConnectionQuota of a listener's or the broker's limit; a listener without its own has the broker's."""
+    counts, rates = settings.listener_max_connections, settings.listener_max_connection_creation_rate
+    if listener_name is not None and listener_name in (counts if key == keys.MAX_CONNECTIONS else rates):
+        key = keys.of_listener(listener_name, key)
+    return settings.quota_names.get(key)
 
 
 def _of_rate(limit: RateLimit) -> tuple[str, int]:
-    """Return the key and the value of a rate: of one that adapts, its objective in milliseconds."""
+    """Return the key and the value of a rate: of one that adapts, its objective in milliseconds.
+
+    The value of a rate of the cluster is that of all brokers together.
+    """
     if limit.adaptive is not None:
         return keys.CONNECTION_QUOTA_ADAPTIVE_P99, limit.adaptive.bounds.objective_ms
-    return keys.MAX_CONNECTION_CREATION_RATE, limit.meter.limit
+    key = keys.MAX_CONNECTION_CREATION_RATE
+    return key if limit.share is None else keys.of_cluster(key), limit.meter.limit

@@ -10,7 +10,7 @@ from connection_limits.throttle_averages import BlockedTime, ThrottleAverage
 
 
 class WaitsFor(Enum):
-    """The limit for which an acceptor waits."""
+    """The connection limit for which an acceptor waits."""
 
     BROKER_RATE = "broker-rate"
     BROKER_CONNECTIONS = "broker-connections"
@@ -23,22 +23,26 @@ OF_LISTENER = (WaitsFor.LISTENER_RATE, WaitsFor.LISTENER_CONNECTIONS)
 
 
 class Wait:
-    """The wait of an accepted socket.
+    """The wait of an accepted socket: its start, its deadline, its limit.
 
-    It records its start, its deadline, its limit, and whether the connection counts in the broker's rate.
+    It also records whether the connection counts in the broker's rate.
     """
 
-    __slots__ = ("deadline_ms", "in_broker_rate", "limit", "since_ms")
+    __slots__ = ("deadline_ms", "fixed_until_ms", "in_broker_rate", "limit", "since_ms")
 
-    def __init__(self, since_ms: int, deadline_ms: int, in_broker_rate: bool, limit: WaitsFor) -> None:
+    def __init__(
+        self, since_ms: int, deadline_ms: int, in_broker_rate: bool, limit: WaitsFor, fixed_until_ms: int | None = None
+    ) -> None:
         self.since_ms = since_ms
         self.deadline_ms = deadline_ms
+        self.fixed_until_ms = deadline_ms if fixed_until_ms is None else fixed_until_ms
+        """The deadline by limits whose rate is not a share of this broker."""
         self.in_broker_rate = in_broker_rate
         self.limit = limit
 
 
 class Waits:
-    """What one limit has made an acceptor wait: number of connections, and time."""
+    """The waits that one limit has caused for an acceptor: number of connections, and time."""
 
     __slots__ = ("blocked", "total")
 
@@ -48,7 +52,7 @@ class Waits:
 
 
 class ListenerQuota:
-    """One listener's limits, count and figures; read by `metrics`, changed by the quotas only."""
+    """The limits, count and metrics of one listener. `metrics` reads them, only the quotas change them."""
 
     __slots__ = (
         "admitted_total",
@@ -73,7 +77,8 @@ class ListenerQuota:
         self.name = name
         self.max_connections = settings.max_connections_of(name, protected=False)
         rate, objective = settings.creation_rate_of(name, protected=False), settings.listener_objectives.get(name)
-        self.rate_limit = RateLimit(settings, rate, objective, now_ms)
+        is_cluster_wide = settings.is_cluster_wide(name, protected=False)
+        self.rate_limit = RateLimit(settings, rate, objective, now_ms, is_cluster_wide=is_cluster_wide)
         self.protected = False
         self.uncounted_ips: Counter[str] = Counter()
         """Open connections that were admitted while the listener was protected."""
@@ -93,16 +98,26 @@ class ListenerQuota:
         self.protected = protected
         self.max_connections = settings.max_connections_of(self.name, protected=protected)
         rate = settings.creation_rate_of(self.name, protected=protected)
-        self.rate_limit.configure(settings, rate, settings.objective_of(self.name, protected=protected), now_ms)
+        self.rate_limit.configure(
+            settings,
+            rate,
+            settings.objective_of(self.name, protected=protected),
+            now_ms,
+            is_cluster_wide=settings.is_cluster_wide(self.name, protected=protected),
+        )
 
     @property
     def meter(self) -> Meter:
-        """The meter that judges its rate."""
+        """Return the meter that judges the listener's rate."""
         return self.rate_limit.meter
 
     def rate_under(self, broker_rate: int) -> int:
-        """Return the rate at which it accepts at most: its own limit, and the broker's unless it is protected."""
-        return self.meter.limit if self.protected else min(self.meter.limit, broker_rate)
+        """Return the highest rate at which the listener accepts.
+
+        It is the listener's own limit, and the broker's unless the listener is protected.
+        """
+        own = self.rate_limit.accepted_per_s
+        return own if self.protected else min(own, broker_rate)
 
     def begin_wait(self, wait: Wait, now_ms: int) -> None:
         self.waiting = wait

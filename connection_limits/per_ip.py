@@ -14,7 +14,10 @@ from connection_limits.settings import UNLIMITED, QuotaSettings
 
 
 class IpCounts:
-    """Open connections of each address; an override replaces the default, whether it is lower or higher."""
+    """The number of open connections of each address, and its limit.
+
+    An override replaces the default limit, whether lower or higher.
+    """
 
     __slots__ = ("_counts", "_limit", "_overrides", "held")
 
@@ -36,7 +39,7 @@ class IpCounts:
 
     @property
     def overrides(self) -> Mapping[str, int]:
-        """Limits of single addresses."""
+        """Return the limits of single addresses."""
         return self._overrides
 
     def try_add(self, ip: str) -> bool:
@@ -63,7 +66,7 @@ class IpCounts:
 
     @property
     def addresses(self) -> KeysView[str]:
-        """Addresses with an open connection."""
+        """Return the addresses with an open connection."""
         return self._counts.keys()
 
     def __len__(self) -> int:
@@ -71,7 +74,10 @@ class IpCounts:
 
 
 class IpRates:
-    """Meters by address. The limit is the address's own, else the default entity's, else the broker key's."""
+    """The rates of new connections that single addresses may have.
+
+    The limit is the address's own, else the default entity's, else the broker key's.
+    """
 
     __slots__ = ("_default", "_meters", "_overrides", "_settings", "_since_ms", "active", "held")
 
@@ -97,11 +103,11 @@ class IpRates:
         self._rebind(now_ms)
 
     def limit(self, ip: str = "") -> int:
-        """Return the limit of an address, or of every address without one of its own."""
+        """Return the rate limit of an address, or of every address without one of its own."""
         return self._overrides.get(ip, self._fallback)
 
     def has_own(self, ip: str) -> bool:
-        """Whether the address has a rate of its own."""
+        """Return whether the address has a rate of its own."""
         return ip in self._overrides
 
     def note_held(self, ip: str) -> None:
@@ -110,15 +116,15 @@ class IpRates:
 
     @property
     def overrides(self) -> Mapping[str, int]:
-        """Rates of single addresses."""
+        """Return the rates of single addresses."""
         return self._overrides
 
     def since_ms(self, ip: str | None) -> int | None:
-        """Return when the entity's current rate came into force; None if it has no rate."""
+        """Return when the entity's current rate came into force; None for an entity without a rate."""
         return self._since_ms.get(ip)
 
     def update(self, ip: str | None, rate: int | None, now_ms: int) -> None:
-        """Set the rate of one address, or of the default if `ip` is None; None as `rate` removes it."""
+        """Set the rate of one address, or of the default if `ip` is None. A `rate` of None removes the rate."""
         if rate is not None and rate < 0:
             raise InvalidLimitError(f"connection_creation_rate of {ip or 'the default'}: {rate} must be 0 or more")
         if rate is None:
@@ -146,7 +152,10 @@ class IpRates:
             known.set_limit(self.limit(address), now_ms)
 
     def record(self, ip: str, now_ms: int) -> int:
-        """Count a connection if a limit applies. If over the limit, undo that and return the throttle in ms, else 0."""
+        """Count a connection if a limit applies, and return 0.
+
+        Over the limit, undo the count, and return the throttle in milliseconds.
+        """
         limit = self.limit(ip)
         if limit >= UNLIMITED:
             return 0

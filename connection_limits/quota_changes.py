@@ -8,7 +8,7 @@ from connection_limits.settings import QuotaSettings
 
 
 def check_change(old: QuotaSettings, settings: QuotaSettings, listeners: Mapping[str, bool]) -> None:
-    """Reject changes that need a restart, and enforce Kafka's rule that a listener's limits are above 0.
+    """Check a change of the quotas: reject changes that need a restart, and listener limits that are not above 0.
 
     An unchanged limit is not checked: a broker may have been started with 0. `listeners` are the open ones, by name,
     and whether they are protected. Raises InvalidLimitError.

@@ -10,6 +10,7 @@ neither the broker's nor those of addresses. Its connections count in the broker
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from connection_limits.accept_decision import ADMIT, AcceptDecision, AcceptOutcome
 from connection_limits.address_quotas import AddressQuotas
@@ -19,12 +20,13 @@ from connection_limits.quota_changes import check_change
 from connection_limits.rate_limit import RateLimit
 from connection_limits.settings import UNLIMITED, QuotaSettings
 
+RATES = (WaitsFor.BROKER_RATE, WaitsFor.LISTENER_RATE)
 _WAIT_FOR_SLOT = AcceptDecision(AcceptOutcome.WAIT_FOR_SLOT)
 _DROPPED = AcceptDecision(AcceptOutcome.REFUSE_DROPPED)
 
 
 class UnknownListenerError(LookupError):
-    """The listener was never added: a bug in the caller."""
+    """Error for a listener that was never added: a bug in the caller."""
 
 
 def _nobody(listener: str) -> None:
@@ -32,9 +34,10 @@ def _nobody(listener: str) -> None:
 
 
 class ConnectionQuotas:
-    """Admits, delays or refuses by the limits of the broker and its listeners, and then by those of `addresses`.
+    """The limits on the connections of a broker, its listeners, and then those of `addresses`.
 
-    `wake(listener)` is called when a waiting listener should ask again before its deadline.
+    Connections are admitted, delayed or refused. `wake(listener)` is called when a waiting listener should ask again
+    before its deadline.
     """
 
     def __init__(self, settings: QuotaSettings, now_ms: int, wake: Callable[[str], None] = _nobody) -> None:
@@ -42,7 +45,13 @@ class ConnectionQuotas:
         self.wake = wake
         self.total = 0
         self.addresses = AddressQuotas(settings)
-        self.rate_limit = RateLimit(settings, settings.max_connection_creation_rate, settings.objective, now_ms)
+        self.rate_limit = RateLimit(
+            settings,
+            settings.max_connection_creation_rate,
+            settings.objective,
+            now_ms,
+            is_cluster_wide=settings.cluster_wide,
+        )
         self.listeners: dict[str, ListenerQuota] = {}
         self._retired: set[str] = set()
         """Closed listeners that still have open connections."""
@@ -87,7 +96,9 @@ class ConnectionQuotas:
         return listener
 
     def on_accepted(self, listener_name: str, ip: str | None, now_ms: int) -> AcceptDecision:
-        """Decide about a new connection. `ip` is None if a proxy has not sent the address of the client yet.
+        """Decide whether the broker accepts a new connection, and when.
+
+        `ip` is None if a proxy has not sent the address of the client yet.
 
         Such a connection has a slot once it is admitted. The caller calls `on_identified` when the address is known, or
         when the connection has ended without one.
@@ -116,11 +127,18 @@ class ConnectionQuotas:
             return self._after_wait(listener, ip, in_broker_rate, now_ms)
         else:
             limit = _count_that_is_full(listener, self.settings)
-        listener.begin_wait(Wait(now_ms, now_ms + throttle_ms, in_broker_rate, limit), now_ms)
+        wait = Wait(now_ms, now_ms + throttle_ms, in_broker_rate, limit)
+        if throttle_ms:
+            fixed_ms = max(
+                0 if self.rate_limit.share is not None else of_broker_ms,
+                0 if listener.rate_limit.share is not None else of_listener_ms,
+            )
+            wait.fixed_until_ms = now_ms + fixed_ms
+        listener.begin_wait(wait, now_ms)
         return AcceptDecision(AcceptOutcome.WAIT_UNTIL, now_ms + throttle_ms) if throttle_ms else _WAIT_FOR_SLOT
 
     def on_wait_over(self, listener_name: str, ip: str | None, now_ms: int) -> AcceptDecision:
-        """Decide again about the waiting socket of `listener_name`; calling too early is harmless.
+        """Decide again about the waiting socket of `listener_name`. A call that comes too early is harmless.
 
         `ip` is the address of that socket, as in `on_accepted`. It may differ from the previous one: if a client hangs
         up during its wait, the next client takes over the wait, and the place in the rates.
@@ -130,6 +148,10 @@ class ConnectionQuotas:
         if wait is None:
             raise RuntimeError(f"listener {listener_name} has no wait")
         if now_ms < wait.deadline_ms:
+            return AcceptDecision(AcceptOutcome.WAIT_UNTIL, wait.deadline_ms)
+        share_ms = share_wait_ms(self, listener, wait, now_ms) if wait.limit in RATES else 0
+        if share_ms:
+            wait.deadline_ms = now_ms + share_ms
             return AcceptDecision(AcceptOutcome.WAIT_UNTIL, wait.deadline_ms)
         if not self.has_slot(listener):
             listener.wait_for(_count_that_is_full(listener, self.settings), now_ms)
@@ -158,7 +180,10 @@ class ConnectionQuotas:
         return decision
 
     def on_wait_abandoned(self, listener_name: str, now_ms: int, *, by_client: bool = False) -> None:
-        """End the wait of a socket that the acceptor closed; `by_client`: the client hung up, so no rate counts it."""
+        """End the wait of a socket that the acceptor closed.
+
+        `by_client`: the client hung up, so no rate counts the connection.
+        """
         listener = self._listener(listener_name)
         wait = listener.waiting
         if by_client and wait is not None:
@@ -166,7 +191,7 @@ class ConnectionQuotas:
         listener.end_wait(now_ms)
 
     def on_closed(self, listener_name: str, ip: str, now_ms: int, accepted_ms: int | None = None) -> None:
-        """Release an ended connection; `accepted_ms` is when it was admitted, if known."""
+        """Release an ended connection. `accepted_ms` is the time of its admission, if known."""
         listener = self._listener(listener_name)
         if listener.uncounted_ips[ip]:
             listener.uncounted_ips -= Counter((ip,))
@@ -185,7 +210,7 @@ class ConnectionQuotas:
             self._wake_waiting()
 
     def has_slot(self, listener: ListenerQuota) -> bool:
-        """Whether the counts of listener and broker allow one more connection."""
+        """Return whether the counts of listener and broker allow one more connection."""
         if listener.count >= listener.max_connections:
             return False
         return listener.protected or self.total < self.settings.max_connections
@@ -230,21 +255,36 @@ class ConnectionQuotas:
                 self.wake(listener.name)
 
     def eviction_needed(self) -> bool:
-        """Whether the total exceeds max.connections: the least recently used unprotected connection must be closed."""
+        """Return whether there are more connections than max.connections.
+
+        Then the least recently used unprotected connection must be closed.
+        """
         return self.total > self.settings.max_connections
 
     def backlog(self, listener_name: str, configured: int) -> int:
         """Return how many clients of the listener may wait in the kernel now."""
         listener = self._listener(listener_name)
-        rate = listener.rate_under(self.rate_limit.meter.limit)
+        rate = listener.rate_under(self.rate_limit.accepted_per_s)
         return backlog(configured, rate, full=not self.has_slot(listener))
 
     def update(self, settings: QuotaSettings, now_ms: int) -> None:
-        """Apply every limit that Kafka allows to change. Raises InvalidLimitError, and changes nothing."""
+        """Apply every limit that Kafka allows to change.
+
+        Raises InvalidLimitError, and then changes nothing. Other names of quotas alone wake no waiting listener.
+        """
+        if settings == replace(self.settings, quota_names=settings.quota_names):
+            self.settings = settings
+            return
         check_change(self.settings, settings, {name: known.protected for name, known in self.listeners.items()})
         self.settings = settings
         self.addresses.configure(settings, now_ms)
-        self.rate_limit.configure(settings, settings.max_connection_creation_rate, settings.objective, now_ms)
+        self.rate_limit.configure(
+            settings,
+            settings.max_connection_creation_rate,
+            settings.objective,
+            now_ms,
+            is_cluster_wide=settings.cluster_wide,
+        )
         self._configure_listeners(now_ms)
         self._wake_waiting()
 
@@ -254,3 +294,13 @@ def _count_that_is_full(listener: ListenerQuota, settings: QuotaSettings) -> Wai
     own = listener.name in settings.listener_max_connections
     full = own and listener.count >= listener.max_connections
     return WaitsFor.LISTENER_CONNECTIONS if full else WaitsFor.BROKER_CONNECTIONS
+
+
+def share_wait_ms(quotas: ConnectionQuotas, listener: ListenerQuota, wait: Wait, now_ms: int) -> int:
+    """Return how long a waiting connection still has to wait for this broker's shares of rates of the cluster."""
+    wait_ms = 0
+    if wait.in_broker_rate and quotas.rate_limit.share is not None:
+        wait_ms = quotas.rate_limit.share.delay_ms(now_ms)
+    if listener.rate_limit.share is not None:
+        wait_ms = max(wait_ms, listener.rate_limit.share.delay_ms(now_ms))
+    return wait_ms

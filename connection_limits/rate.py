@@ -11,7 +11,7 @@ from connection_limits.settings import UNLIMITED, QuotaSettings, Strategy
 
 
 class Meter(Protocol):
-    """One rate with its limit per second (`UNLIMITED` for none)."""
+    """One measured rate with its limit per second (`UNLIMITED` for none)."""
 
     limit: int
     last_ms: int
@@ -23,15 +23,15 @@ class Meter(Protocol):
         ...
 
     def measure(self, now_ms: int) -> float:
-        """Return events per second."""
+        """Return the rate in events per second."""
         ...
 
     def throttle_ms(self, now_ms: int) -> int:
-        """Return 0 within the limit, else the delay that brings the rate back to it, at most one window."""
+        """Return 0 within the limit, else the milliseconds until the rate is back at the limit, at most one window."""
         ...
 
     def set_limit(self, limit: int, now_ms: int) -> None:
-        """Change the limit; recorded events are kept."""
+        """Change the limit of this rate of connections. Recorded events are kept."""
         ...
 
 
@@ -61,7 +61,7 @@ class WindowedRate:
         self.add(-1, now_ms)
 
     def add(self, value: int, now_ms: int) -> None:
-        """Record `value` events, or subtract them if it is negative."""
+        """Record `value` events, such as new connections, in the window. A negative value subtracts events."""
         samples = self._samples
         self.last_ms = now_ms
         self.total += value
@@ -75,7 +75,11 @@ class WindowedRate:
         samples += (now_ms, now_ms, value)
 
     def span_ms(self, now_ms: int) -> int:
-        """Drop old samples, and return the time to divide by: at least num - 1 whole windows."""
+        """Drop old samples, and return the milliseconds by which the sum of events is divided.
+
+        The result is the time since the oldest sample began. It is at least `num` - 1 whole windows, as in Kafka, so
+        that the first events do not count as a high rate.
+        """
         samples, window_ms = self._samples, self._window_ms
         while samples and now_ms - samples[1] >= self._num * window_ms:
             self.total -= samples[2]
@@ -110,10 +114,10 @@ class WindowedRate:
 
 
 class TokenBucket:
-    """The same limit without the burst of ten windows: the tokens of `saved_ms` are saved, and at least one token.
+    """A rate limit as a token bucket. It allows no burst of ten windows, as the windowed rate does.
 
-    The tokens may become negative, by one for each waiting connection; the wait pays them back. The displayed rate is
-    still the windowed one.
+    The bucket stores at most the tokens of `saved_ms`, and at least one. The number of tokens may become negative, by
+    one for each waiting connection: the wait earns these tokens. `measure` still returns the windowed rate.
     """
 
     __slots__ = ("_max_delay_ms", "_rate", "_refilled_ms", "_saved_ms", "_tokens", "limit")

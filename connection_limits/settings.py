@@ -1,6 +1,7 @@
 """The limits on connections of one broker, as frozen values; the defaults are those of the configuration keys. Pure."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 from ipaddress import IPv4Network, IPv6Network
@@ -8,18 +9,18 @@ from ipaddress import IPv4Network, IPv6Network
 from connection_limits.keys import CONNECTION_GROUP
 
 UNLIMITED = 2**31 - 1
-"""Kafka's INT_MAX: a rate or count this large means no limit, and is not compared."""
+"""Limit that stands for no limit: Kafka's INT_MAX. A rate or count this large is not compared."""
 
 
 class Strategy(Enum):
-    """Algorithm that judges a rate: connection.quota.strategy."""
+    """The algorithm that measures and limits a rate of connections: connection.quota.strategy."""
 
     WINDOWED = "windowed"
     TOKEN_BUCKET = "token-bucket"
 
 
 class IpAction(Enum):
-    """Action for a connection over its address's rate: connection.quota.ip.action."""
+    """The action for a connection over its address's rate: connection.quota.ip.action."""
 
     DELAY = "delay"
     DROP = "drop"
@@ -31,8 +32,8 @@ class LimitReference:
 
     - `key`: a configuration key, or the key of a client quota of `entity`, such as ip=10.0.0.1.
     - `value`: the limit when the connection met it, in connections per second or in connections.
-    - `quota`: NAMESPACE/NAME of the ConnectionQuota whose connection group has the limit; None for other limits. The
-      operator gives a connection group the name of its ConnectionQuota.
+    - `quota`: NAMESPACE/NAME of the ConnectionQuota that has set the limit; None if it is not known. The operator gives
+      a connection group the name of its ConnectionQuota, and QuotaSettings.quota_names has those of other limits.
     """
 
     key: str
@@ -59,10 +60,11 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class QuotaSettings:
-    """KIP-308, KIP-402 and KIP-612 limits. Listener maps are keyed by the listener's name; absent means inherited.
+    """The limits of KIP-308, KIP-402 and KIP-612.
 
-    `max_connection_creation_rate_per_ip` is the KIP-612 draft's key. A rate of the `ip` quota entity
-    (`AddressQuotas.update_rate`), default entity included, overrides it.
+    Listener maps are keyed by the listener's name; absent means inherited. `max_connection_creation_rate_per_ip` is the
+    KIP-612 draft's key. A rate of the `ip` quota entity (`AddressQuotas.update_rate`), default entity included,
+    overrides it.
     """
 
     max_connections: int = UNLIMITED
@@ -70,9 +72,16 @@ class QuotaSettings:
     listener_max_connections: Mapping[str, int] = field(default_factory=dict)
     listener_max_connection_creation_rate: Mapping[str, int] = field(default_factory=dict)
     objective: Objective | None = None
-    """With it, the broker's rate adapts: max_connection_creation_rate is its upper bound."""
+    """The objective by which the broker's rate adapts; max_connection_creation_rate is its upper bound.
+
+    None: a fixed rate.
+    """
     listener_objectives: Mapping[str, Objective] = field(default_factory=dict)
-    """Listeners whose own rate adapts. A listener does not inherit the broker's objective."""
+    """The objectives of listeners whose own rate adapts. A listener does not inherit the broker's objective."""
+    cluster_wide: bool = False
+    """Whether the broker's rate is that of all brokers of the cluster together."""
+    cluster_wide_listeners: AbstractSet[str] = frozenset()
+    """Listeners whose own rate is that of all brokers together. A listener does not inherit the broker's scope."""
     max_connections_per_ip: int = UNLIMITED
     max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     max_connection_creation_rate_per_ip: int = UNLIMITED
@@ -90,12 +99,15 @@ class QuotaSettings:
 
     The header then defines the client's address.
     """
+    quota_names: Mapping[str, str] = field(default_factory=dict)
+    """NAMESPACE/NAME of the ConnectionQuota that has set a limit, by the limit's key. They change no decision."""
 
     def max_connections_of(self, listener: str, *, protected: bool) -> int:
-        """Return the listener's limit: its own, else the broker's, as in Kafka.
+        """Return the listener's maximum number of connections: its own, else the broker's, as in Kafka.
 
-        `protected`: the listener is for brokers and the operator, beside others. No limit for clients applies to it, so
-        only its own does. (In Kafka it inherits, and a small number locks out brokers and administrators.)
+        `protected`: brokers and the operator use the listener, perhaps with clients. The broker's maximum does not
+        apply to such a listener, only its own. (In Kafka it inherits, and a small number locks out brokers and
+        administrators.)
         """
         return self.listener_max_connections.get(listener, UNLIMITED if protected else self.max_connections)
 
@@ -105,6 +117,11 @@ class QuotaSettings:
 
     def objective_of(self, listener: str, *, protected: bool) -> Objective | None:
         return None if protected else self.listener_objectives.get(listener)
+
+    def is_cluster_wide(self, listener: str, *, protected: bool) -> bool:
+        """Return whether the listener's own rate is that of all brokers together."""
+        has_own = listener in self.listener_max_connection_creation_rate
+        return has_own and not protected and listener in self.cluster_wide_listeners
 
     @property
     def window_ms(self) -> int:

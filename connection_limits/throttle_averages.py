@@ -39,7 +39,10 @@ class ThrottleAverage:
 
 
 class BlockedTime:
-    """Time that an acceptor was blocked: in total, and as a share of the last ten whole seconds and the current one."""
+    """The time that an acceptor was blocked.
+
+    It is measured in total, and as a share of the last ten whole seconds and the current one.
+    """
 
     __slots__ = ("_seconds", "_since_ms", "_started_ms", "_total_ms")
 

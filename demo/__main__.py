@@ -1,7 +1,8 @@
 """The story: quiet, a storm without a limit, the limit arrives, the same storm, the limit changes, the same storm.
 
-An audit log records all of it. The demo checks the log at the end and makes a report of it, which has to name the
-source of the storms. Then, with other brokers, the consumers of a push group lose their coordinator.
+Then an adaptive limit takes its place, for which nobody chose a number. An audit log records all of it. The demo checks
+the log at the end, replays it, and makes a report of it, which has to name the source of the storms. Then, with other
+brokers, the consumers of a push group lose their coordinator.
 
 Exit code 0 if every expectation was met, 1 if one was missed, which is then printed. The demo takes a little over two
 minutes, leaves no process behind, and writes only the report outside a temporary folder.
@@ -10,6 +11,7 @@ minutes, leaves no process behind, and writes only the report outside a temporar
 import asyncio
 import contextlib
 import json
+import math
 import shutil
 import signal
 import sys
@@ -17,6 +19,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,7 @@ from demo.allowance import allowance
 from demo.audited import COUNTED, Audited, Counted, expect_complete
 from demo.checks import Expectations, Held, accepted_of
 from demo.lost_coordinator import lose_coordinator
-from demo.reported import Caused, expect_named, reported
+from demo.reported import LISTENER_KEY, Caused, expect_named, reported
 from demo.stage import (
     EXAMPLES,
     LISTENER,
@@ -41,6 +44,7 @@ from demo.stage import (
     publish,
 )
 from demo.summary import ClientPhase, Enforced, Summary, print_summary
+from demo.tried import expect_adapted, expect_tried, tried
 from sluicegate_operator.cli.fleets.fleet_tables import quotas_table
 from sluicegate_operator.cli.fleets.fleet_view import ShownCluster
 from sluicegate_operator.cli.storms.storm_load import CLIENT_ID
@@ -48,12 +52,17 @@ from sluicegate_operator.cli.storms.storm_report import percentile
 
 FOLDERS = (QUICKSTART, EXAMPLES / "laptop")
 AUDIT_LOG = EXAMPLES / "observers" / "audit-log.yaml"
+ADAPTIVE = EXAMPLES / "quotas" / "adaptive.yaml"
+ADAPTIVE_OBJECTIVE = "5ms"
+ADAPTIVE_STORM = "storm with the adaptive limit"
 REPORT = Path("reports") / "demo.html"
 NEIGHBOUR, TOPIC = "127.0.1.7", "orders"
 LISTENER_TARGET, NEIGHBOUR_TARGET = f"listener {LISTENER}", f"ip {NEIGHBOUR}"
+BROKER_TARGET = "broker"
 SOURCES = "127.0.1.1-127.0.1.8"
+ADAPTIVE_KEY = "connection.quota.adaptive.p99.ms"
 STORM_RATE = 8000
-STORM_S = 8.0
+STORM_S = 7.0
 DRAIN_S = 1.0
 """Wait after a storm, because connections accepted after its last attempt still count."""
 QUIET_S = 5.0
@@ -130,6 +139,7 @@ class Story:
             f"{through} connections were accepted after the change, not more than the old limit allows ({bound}): "
             "the change did not take effect",
         )
+        adapted = await self.adaptive_storm(target.id, target.listeners[LISTENER])
         after = await self.stage.wait_until("the brokers after the storms", is_ready, 10)
         self.expectations.expect(
             broker_pids(after) == pids, f"broker processes changed from {pids} to {broker_pids(after)}: a restart"
@@ -138,11 +148,61 @@ class Story:
         await self.stage.stop_process(client)
         self.read_client(result, unlimited)
         segments = await self.read_audit_log(cluster.name)
-        storms = (unlimited, limited, again)
+        storms = (unlimited, limited, again, adapted)
         sources = frozenset(source for storm in storms for source in storm["sources"])
-        rates = (None, int(limits[LISTENER_TARGET]), int(raised[LISTENER_TARGET]))
+        keys = [
+            None,
+            *((LISTENER_KEY.format(LISTENER.lower()), int(rates[LISTENER_TARGET])) for rates in (limits, raised)),
+        ]
         accepted = [accepted_of(storm)[0] for storm in storms]
-        await self.report(segments, Caused(LISTENER, CLIENT_ID, sources, tuple(zip(rates, accepted, strict=True))))
+        caused = tuple(zip([*keys, adaptive_limit()], accepted, strict=True))
+        quotas_tried = await self.try_limits(segments, quotas, sum(accepted))
+        await self.report(segments, quotas_tried, Caused(LISTENER, CLIENT_ID, sources, caused))
+
+    async def adaptive_storm(self, broker_id: int, address: str) -> dict[str, Any]:
+        """Replace the limits by the adaptive one, cause the storm again, and return its report."""
+        quota = adaptive_quota()
+        low, high, p99 = adaptive_bounds(quota)
+        self.say(
+            f"instead of these limits an adaptive one: from {low} to {high} connections a second, so that 99 % of the "
+            f"requests of connected clients wait at most {p99}"
+        )
+        manifests = self.stage.folder / "adaptive.yaml"
+        manifests.write_text(yaml.safe_dump(quota))
+        publish(manifests, self.stage.manifests / "quotas.yaml")
+        await self.stage.wait_until("adaptive limit set", lambda cluster: adapts(cluster, low, high), ENFORCE_TIMEOUT_S)
+        self.say("the same storm")
+        report = await self.storm(ADAPTIVE_STORM, address)
+        cluster = await self.stage.cluster()
+        if cluster is not None:
+            self.summary.adapted = (high, rate_now(cluster, broker_id), *accepted_of(report))
+        return report
+
+    async def try_limits(self, segments: str, quotas: list[tuple[Path, dict[str, Any]]], admitted: int) -> Path:
+        """Try the limits of the examples on the storm without one, and replay the log; return the limits as JSON."""
+        self.say(
+            "what if: the log is replayed, first as it was, then with the limits of examples/ during the first storm"
+        )
+        manifests = self.stage.folder / "tried.yaml"
+        manifests.write_text(yaml.safe_dump_all([quota for _, quota in quotas]))
+        _, began_s, ended_s = next(phase for phase in self.phases if phase[0] == "storm without a limit")
+        within = ("--from", utc(began_s), "--to", utc(ended_s + DRAIN_S))
+        of_storm = await self.what_if("-f", str(manifests), "--audit", segments, *within, "-o", "json")
+        in_force = await self.what_if("--in-force", "--audit", segments, "-o", "json")
+        found = tried(json.loads(of_storm), json.loads(in_force))
+        expect_tried(found, admitted, self.expectations)
+        p99_ms = next((each.p99_ms for each in self.summary.client if each.name == ADAPTIVE_STORM), math.inf)
+        expect_adapted(found, p99_ms, adaptive_limit()[1], self.expectations)
+        self.summary.tried = found
+        limits = self.stage.folder / "limits.json"
+        limits.write_text(await self.what_if("-f", str(manifests), "--print-limits"))
+        return limits
+
+    async def what_if(self, *arguments: str) -> str:
+        code, output = await self.stage.what_if(*arguments)
+        if code not in (0, 4):
+            raise DemoError(f"`sluicegate what-if {' '.join(arguments)}` ended with exit code {code}: {output}")
+        return output
 
     async def storm(self, name: str, address: str) -> dict[str, Any]:
         with self.phase(name):
@@ -245,12 +305,12 @@ class Story:
         self.summary.audited = audited
         return folder
 
-    async def report(self, segments: str, caused: Caused) -> None:
+    async def report(self, segments: str, limits: Path, caused: Caused) -> None:
         self.say("Spark computes the usage of each client and the causes of the storms, and a report is written")
         results = str(self.stage.folder / "results")
         REPORT.parent.mkdir(exist_ok=True)
         for arguments in (
-            ("build", "--source", segments, "--results", results),
+            ("build", "--source", segments, "--results", results, "--what-if", str(limits)),
             ("report", "--results", results, "--out", str(REPORT)),
         ):
             code, output = await self.stage.audit(*arguments)
@@ -288,6 +348,49 @@ def enforces(cluster: ShownCluster, limits: dict[str, float]) -> bool:
     brokers = sum(node.role == "broker" for node in cluster.nodes)
     in_force = [(row.target, row.max_rate) for row in cluster.quotas]
     return all(in_force.count((name, limit)) == brokers for name, limit in limits.items())
+
+
+def adaptive_quota() -> dict[str, Any]:
+    """Return the adaptive quota of the examples with another objective and maximum.
+
+    The objective is the least one that brokers allow, and the maximum admits the whole storm: a storm on a fast machine
+    misses it, too.
+    """
+    quota: dict[str, Any] = yaml.safe_load(ADAPTIVE.read_text())
+    quota["spec"]["adaptive"] |= {"maxRate": STORM_RATE, "objective": {"requestP99": ADAPTIVE_OBJECTIVE}}
+    return quota
+
+
+def adaptive_bounds(quota: dict[str, Any]) -> tuple[int, int, str]:
+    """Return the minimum, the maximum and the objective of an adaptive quota."""
+    adaptive = quota["spec"]["adaptive"]
+    return adaptive["minRate"], adaptive["maxRate"], adaptive["objective"]["requestP99"]
+
+
+def adaptive_limit() -> tuple[str, int]:
+    """Return the key and the value by which the audit log names the adaptive limit."""
+    return ADAPTIVE_KEY, int(ADAPTIVE_OBJECTIVE.removesuffix("ms"))
+
+
+def adapts(cluster: ShownCluster, low: int, high: int) -> bool:
+    """Whether the rate of every broker adapts within these bounds, and no other rate is in force.
+
+    Listeners without a rate of their own have the broker's maximum.
+    """
+    brokers = sum(node.role == "broker" for node in cluster.nodes)
+    others = [row for row in cluster.quotas if row.target in (LISTENER_TARGET, NEIGHBOUR_TARGET)]
+    adapting = [row for row in cluster.quotas if (row.target, row.bounds) == (BROKER_TARGET, f"{low} to {high}")]
+    return all(row.max_rate in (None, high) for row in others) and len(adapting) == brokers
+
+
+def rate_now(cluster: ShownCluster, broker_id: int) -> float | None:
+    return next(
+        (row.max_rate for row in cluster.quotas if (row.broker_id, row.target) == (broker_id, BROKER_TARGET)), None
+    )
+
+
+def utc(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).isoformat()
 
 
 def rate_of(cluster: ShownCluster, broker_id: int, target: str) -> float:

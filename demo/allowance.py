@@ -12,7 +12,7 @@ SAVED_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """At most `most` connections; `sentence` explains how the number was computed."""
+    """Maximum number of connections in a storm. `sentence` explains how the number was computed."""
 
     most: int
     sentence: str

@@ -48,7 +48,7 @@ SETTINGS = {
 
 
 class Times:
-    """Durations of the steps, in seconds by name, recorded when each step ends."""
+    """Durations of the demo's steps, in seconds by name, recorded when each step ends."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -10,7 +10,7 @@ COUNTED = (
     " (SELECT count(*) FROM connection WHERE event = 'accepted') AS connections,"
     " (SELECT count(*) FROM connection WHERE event = 'limited') AS limited"
 )
-"""Selects one row with the fields of `Counted`."""
+"""SQL that selects one row with the fields of `Counted`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """Exit code and output of `sluicegate audit check`, and the numbers that the log counts."""
+    """Result of the demo's audit: exit code and output of `sluicegate audit check`, and the counts of the log."""
 
     check_code: int
     check_output: str

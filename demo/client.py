@@ -23,12 +23,15 @@ PAYLOAD = b"x" * 200
 CATCH_UP_S = 15.0
 
 Place = tuple[int, int]
-"""Partition and offset."""
+"""A partition and an offset."""
 
 
 @dataclass(slots=True)
 class Record:
-    """Latencies, messages and failures. `samples` are (wall clock when produced, milliseconds until acknowledged)."""
+    """The measurements of the demo's client: latencies, messages and failures.
+
+    `samples` are (wall clock when produced, milliseconds until acknowledged).
+    """
 
     samples: list[tuple[float, float]] = field(default_factory=list)
     acknowledged: set[Place] = field(default_factory=set)

@@ -30,12 +30,12 @@ MESSAGES_PER_SECOND = 200
 CATCH_UP_S = 15.0
 
 Place = tuple[str, int, int]
-"""Topic, partition and offset."""
+"""A topic, a partition and an offset."""
 
 
 @dataclass(slots=True)
 class Record:
-    """Messages produced and read, starts of consumers, and failures. Times are those of the wall clock."""
+    """Messages produced and read, starts of consumers, and failures, by the wall clock."""
 
     acknowledged: set[Place] = field(default_factory=set)
     read: Counter[Place] = field(default_factory=Counter)

@@ -29,7 +29,7 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Path of the report, its answers as lines, and its storms."""
+    """The report of the demo: path of its page, its answers as lines, and its storms."""
 
     page: Path
     is_complete: bool
@@ -39,16 +39,16 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Caused:
-    """Listener, client and sources of the storms that the demo caused.
+    """The storms that the demo caused: listener, client and sources.
 
-    `storms` has the limit of each in the order of time, None without one, and how many connections clients saw
-    accepted. Brokers have accepted more: some clients had given up by then.
+    `storms` has the limit of each in the order of time, as its key and value, None without one, and how many
+    connections clients saw accepted. Brokers have accepted more: some clients had given up by then.
     """
 
     listener: str
     client_id: str
     sources: frozenset[str]
-    storms: tuple[tuple[int | None, int], ...]
+    storms: tuple[tuple[tuple[str, int] | None, int], ...]
 
 
 def reported(page: Path, numbers: Mapping[str, Any]) -> Reported:
@@ -88,14 +88,14 @@ def expect_named(found: Reported, caused: Caused, expectations: Expectations) ->
             f"{culprit.listener}; it was {caused.client_id} from {', '.join(sorted(caused.sources))} on "
             f"{caused.listener}",
         )
-    for culprit, (rate, accepted) in zip(found.culprits, caused.storms, strict=False):
-        limit = None if rate is None else (LISTENER_KEY.format(caused.listener.lower()), rate)
+    for culprit, (limit, accepted) in zip(found.culprits, caused.storms, strict=False):
         expectations.expect(culprit.limit == limit, f"the limit of a storm was {limit}; the report has {culprit.limit}")
         expectations.expect(
             culprit.accepted >= accepted,
             f"{accepted} connections of a storm were admitted, but the report has only {culprit.accepted} of them",
         )
-        if rate is not None:
+        if limit is not None and limit[0] == LISTENER_KEY.format(caused.listener.lower()):
+            rate = limit[1]
             most = allowance(rate, 1, acceptor_waits=True).most
             expectations.expect(
                 culprit.admitted is not None and culprit.admitted <= most,

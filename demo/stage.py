@@ -30,7 +30,7 @@ Process = asyncio.subprocess.Process
 
 
 class DemoError(Exception):
-    """The demo cannot continue; the message gives the reason."""
+    """Error of a demo that cannot continue. The message gives the reason."""
 
 
 @dataclass(slots=True)
@@ -81,6 +81,14 @@ class Stage:
         """Run `sluicegate audit` with these arguments, and return its exit code and output."""
         process = await self._start(
             "sluicegate audit", ("-m", "sluicegate_operator.cli.main", "audit", *arguments), asyncio.subprocess.PIPE
+        )
+        output, _ = await process.communicate()
+        return await process.wait(), output.decode()
+
+    async def what_if(self, *arguments: str) -> tuple[int, str]:
+        """Run `sluicegate what-if` with these arguments, and return its exit code and output."""
+        process = await self._start(
+            "sluicegate what-if", ("-m", "sluicegate_operator.cli.main", "what-if", *arguments), asyncio.subprocess.PIPE
         )
         output, _ = await process.communicate()
         return await process.wait(), output.decode()

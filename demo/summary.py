@@ -9,6 +9,7 @@ from demo.audited import Audited
 from demo.checks import Held
 from demo.reported import Reported
 from demo.takeover import Takeover, sentences
+from demo.tried import Tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,22 @@ class Summary:
     takeover: Takeover | None = None
     audited: Audited | None = None
     reported: Reported | None = None
+    adapted: tuple[int, float | None, int, int] | None = None
+    """Maximum of the adaptive rate, the rate after its storm, and accepted connections and attempts of the storm."""
+    tried: Tried | None = None
 
 
 def print_summary(console: Console, summary: Summary, elapsed_s: float) -> None:
     console.rule(f"measured in {elapsed_s:.0f} s")
     console.print(_limits(summary))
     console.print(_client(summary))
+    if summary.adapted is not None:
+        most, rate, accepted, attempts = summary.adapted
+        console.print(
+            f"the adaptive limit, at most {most}/s, admitted {accepted} of {attempts} connections of the storm; "
+            + ("its rate after the storm is not known" if rate is None else f"the broker had set it to {rate:g}/s"),
+            highlight=False,
+        )
     for change in summary.enforced:
         by_up = "not measured" if change.by_up_s is None else f"{change.by_up_s:.3f} s"
         console.print(
@@ -73,6 +84,9 @@ def print_summary(console: Console, summary: Summary, elapsed_s: float) -> None:
             highlight=False,
         )
         console.print(summary.audited.check_output.strip(), highlight=False, markup=False)
+    if summary.tried is not None:
+        for sentence in summary.tried.sentences:
+            console.print(sentence, highlight=False, markup=False)
     if summary.reported is not None:
         for answer in summary.reported.answers:
             console.print(answer, highlight=False, markup=False)

@@ -83,7 +83,7 @@ def expect_survived(found: Takeover, consumers: int, expectations: Expectations)
 
 
 def sentences(found: Takeover) -> list[str]:
-    """Return the sentences of the summary."""
+    """Return the sentences of the summary about a takeover."""
     again, silence = (_seconds(each) for each in (found.reading_again_s, found.silence_s))
     return [
         f"the coordinator, broker {found.killed}, was killed: broker {found.next} started {found.started_again} "

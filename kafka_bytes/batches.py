@@ -14,7 +14,7 @@ from kafka_bytes.varints import append_varlong, read_varlong
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
 RECORD_BYTES_MIN = 7
-"""Length, attributes, two deltas, lengths of key and value, number of headers: at least a byte each."""
+"""Least size of a record in bytes: length, attributes, two deltas, lengths of key and value, number of headers."""
 OVERHEAD_BYTES = 12
 """Size of the base offset and the length field, which the length field does not count."""
 CRC_FROM = 21
@@ -29,9 +29,9 @@ LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
-"""The base timestamp is the time from which a cleaning may drop the batch's tombstones (KIP-534).
+"""The attribute bit for a base timestamp from which a cleaning may drop the tombstones (KIP-534).
 
-Deltas count from it as always.
+Timestamp deltas of records count from the base timestamp in any case.
 """
 
 NO_PRODUCER_ID = -1
@@ -67,11 +67,16 @@ class Header(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        return advance_sequence(self.base_sequence, self.last_offset_delta)
+        """Return the last record's sequence number; -1 for a batch without sequence numbers, as a coordinator writes.
+
+        Markers have none either.
+        """
+        first = self.base_sequence
+        return NO_SEQUENCE if first < 0 else advance_sequence(first, self.last_offset_delta)
 
     @property
     def newest_ms(self) -> int:
-        """Greatest timestamp of its records; -1 if a cleaning has removed them all, whatever the header's field has."""
+        """Return the greatest timestamp of the batch's records; -1 if a cleaning has removed all records."""
         return self.max_timestamp if self.record_count else NO_TIMESTAMP
 
     @property

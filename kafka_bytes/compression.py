@@ -13,7 +13,7 @@ from kafka_bytes.errors import FormatError
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 NAMES = {GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 XERIAL = b"\x82SNAPPY\x00"
-"""Java's clients write snappy in blocks after this magic; other clients send one block without a magic."""
+"""The magic before the blocks in which Java's clients write snappy. Other clients write one block without a magic."""
 XERIAL_HEADER_BYTES = 16
 _USUAL_RATIO = 16
 """First guess of the decompressed size. If it is too small, four times as much is tried, up to the limit.
@@ -24,11 +24,11 @@ _GROWTH = 4
 
 
 class UnpackedTooLargeError(FormatError):
-    """The data decompresses to more than the limit."""
+    """Error for data that decompresses to more than the limit."""
 
 
 class CutShortError(FormatError):
-    """The compressed data ends too early, as gzip and Java's blocks of snappy show."""
+    """Error for compressed data that ends too early. Only gzip and Java's blocks of snappy show this."""
 
 
 def unpack(codec: int, packed: memoryview, limit: int) -> bytes | memoryview:

@@ -7,7 +7,10 @@ from kafka_bytes.errors import FormatError, TruncatedError
 
 
 class Cursor:
-    """The position `at` in one frame. A subclass may name other errors."""
+    """A frame that is read field by field, and the position `at` of the next field.
+
+    A subclass may raise other errors.
+    """
 
     __slots__ = ("at", "frame")
     truncated: Callable[[str], Exception] = TruncatedError
@@ -19,11 +22,11 @@ class Cursor:
 
     @property
     def left(self) -> int:
-        """Number of bytes that have not been read."""
+        """Return the number of bytes of the frame that have not been read."""
         return len(self.frame) - self.at
 
     def fixed(self, layout: Struct) -> tuple[int, ...]:
-        """Read adjacent fields of fixed size at once."""
+        """Read adjacent fields of fixed size at once, and return their values."""
         try:
             found = layout.unpack_from(self.frame, self.at)
         except error:
@@ -32,7 +35,7 @@ class Cursor:
         return found
 
     def view(self, length: int) -> memoryview:
-        """Return the next bytes without a copy."""
+        """Return the next `length` bytes of the frame without a copy."""
         if not 0 <= length <= self.left:
             raise self.truncated(f"the message announces {length} bytes, but only {self.left} are left")
         self.at += length

@@ -2,8 +2,8 @@
 
 
 class FormatError(ValueError):
-    """The bytes do not have the expected format."""
+    """Error for bytes that do not have the expected format."""
 
 
 class TruncatedError(FormatError):
-    """The bytes end before the last field."""
+    """Error for bytes that end before the last field."""

@@ -15,10 +15,11 @@ _TYPE = Struct(">h")
 REPLICA_RANGE = 30_006
 DESCRIBE_LOG_DAMAGE = 30_007
 ACCEPT_LOG_LOSS = 30_008
+CONNECTION_SHARES = 30_009
 
 
 def type_of(frame: memoryview) -> int | None:
-    """Return the request type id of a frame of the push protocol; None if the frame begins with a Kafka API key."""
+    """Return the request type id of a frame of the push protocol; None for a frame that begins with a Kafka API key."""
     if len(frame) < _TYPE.size or frame[0] != _FIRST_BYTE:
         # Every request of Kafka's protocol takes this path.
         return None

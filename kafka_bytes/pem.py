@@ -2,8 +2,10 @@
 
 
 def ascii_pem(text: str) -> str:
-    """Return PEM in ASCII: the only other characters that are valid in it are those of comments between its blocks.
+    """Return PEM text with `?` for each character that is not ASCII.
 
-    Bundles of authorities have the authorities' names in comments. Python's ssl module takes no other text than ASCII.
+    Only comments between PEM blocks have such characters.
+
+    Bundles of authorities have the authorities' names in comments. Python's ssl module accepts only ASCII.
     """
     return text.encode("ascii", "replace").decode("ascii")

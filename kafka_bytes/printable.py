@@ -2,9 +2,9 @@
 
 
 def printable(text: str) -> str:
-    """Return the text with each character that does not print as its escape of Python.
+    """Return the text with each unprintable character replaced by its Python escape.
 
-    It then begins no line, moves no cursor, and changes no direction of writing.
+    The result cannot begin a line, move the cursor, or change the direction of writing.
     """
     if text.isprintable():
         return text

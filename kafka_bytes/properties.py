@@ -20,7 +20,7 @@ _NAMES = {character: f"\\{name}" for name, character in _NAMED.items()} | {"\\":
 
 
 def parse_properties(text: str, source: str) -> dict[str, str]:
-    """Return the values by key.
+    """Return the values of a properties file by key.
 
     Raises FormatError with `source` and the line when a line has no key, no value or half an escape.
     """
@@ -37,7 +37,10 @@ def parse_properties(text: str, source: str) -> dict[str, str]:
 
 
 def render_properties(values: Mapping[str, str]) -> str:
-    """Return a text that `parse_properties` and Java read back unchanged, whatever characters keys and values have."""
+    """Return the text of a properties file, which `parse_properties` and Java read back unchanged.
+
+    Keys and values may have any characters.
+    """
     return "".join(f"{_escaped(key, '=:#! ')}={_escaped_value(value)}\n" for key, value in values.items())
 
 

@@ -9,5 +9,5 @@ def encode_uuid(value: UUID) -> str:
 
 
 def decode_uuid(text: str) -> UUID:
-    """Parse a UUID. Raises ValueError for any other text."""
+    """Parse the text of a UUID. Raises ValueError for any other text."""
     return UUID(bytes=urlsafe_b64decode(text + "=="))

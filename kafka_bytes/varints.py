@@ -7,7 +7,7 @@ from kafka_bytes.errors import FormatError
 
 
 def read_uvarint(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Return the value and the offset after it.
+    """Return an unsigned varint of the buffer at offset `at`, and the offset after it.
 
     Raises IndexError at the end of the buffer, and FormatError beyond five bytes.
     """
@@ -39,9 +39,9 @@ def append_uvarint(out: bytearray, value: int) -> None:
 
 
 def read_varlong(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Return the value and the offset after it. Raises IndexError at the end of the buffer or beyond ten bytes.
+    """Return a signed varint of the buffer at offset `at`, and the offset after it.
 
-    Most numbers of a record have one byte.
+    Raises IndexError at the end of the buffer or beyond ten bytes. Most numbers of a record have one byte.
     """
     byte = buffer[at]
     at += 1
@@ -61,5 +61,5 @@ def read_varlong(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 def append_varlong(out: bytearray, value: int) -> None:
-    """Append a number of up to 64 bits."""
+    """Append a number of up to 64 bits to `out` as a signed varint."""
     append_uvarint(out, (value << 1) ^ (value >> 63))

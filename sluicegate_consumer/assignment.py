@@ -15,7 +15,7 @@ _PLACES = {"earliest": -2, "latest": -1}
 
 
 class Assignment:
-    """Owns a reader of each assigned partition.
+    """The assigned partitions of a consumer, each with its reader.
 
     `Membership` replaces and revokes the assignment when the coordinator calls.
     """
@@ -37,11 +37,11 @@ class Assignment:
 
     @property
     def positions(self) -> Sequence[PartitionOffset]:
-        """Positions of all assigned partitions."""
+        """Return the positions of all assigned partitions."""
         return [PartitionOffset(*tp, reader.told) for tp, reader in self._readers.items()]
 
     def replace(self, streams: Iterable[tuple[int, Iterable[PartitionOffset]]]) -> None:
-        """Revoke all partitions, and read those of `streams`, by the stream's number. Raises ProtocolError."""
+        """Revoke all partitions, and read the partitions of `streams`, by the stream's number. Raises ProtocolError."""
         self.revoke()
         for number, parts in streams:
             if number >= len(self._queues):
@@ -60,29 +60,32 @@ class Assignment:
         self._readers[tp] = PartitionReader(part, stream, self._settings.unpacked_bytes_max, self._has_room)
 
     def fetch(self) -> None:
-        """Start to fetch all partitions."""
+        """Start to fetch all assigned partitions."""
         readers = list(self._readers.values())
         self._fetching = Fetching(readers, self._brokers, self._settings, self._deliver, self._flow.fail)
         self._fetching.start()
 
     def stop_fetching(self) -> None:
-        """Stop fetching and discard undelivered records; delivered ones can still be acknowledged."""
+        """Stop fetching the partitions and discard undelivered records. Delivered ones can still be acknowledged."""
         if self._fetching is not None:
             self._fetching.stop()
             self._fetching = None
 
     def stop_acknowledging(self) -> None:
-        """Let no record be acknowledged from now on; the positions stay."""
+        """Accept no acknowledgement of records from now on. The positions stay."""
         for reader in self._readers.values():
             reader.revoke()
 
     def revoke(self) -> None:
-        """Forget all partitions. No record of them can be acknowledged any more."""
+        """Forget all assigned partitions. None of their records can be acknowledged any more."""
         self.stop_acknowledging()
         self._readers.clear()
 
     def note_out_of_range(self) -> int:
-        """Note the offsets that are out of their logs, to reset them when they are assigned again; return how many."""
+        """Record the partitions whose offsets are outside of their logs; return how many there are.
+
+        Their offsets are reset when the partitions are assigned again.
+        """
         found = [reader for reader in self._readers.values() if reader.out_of_range]
         self._reset_from.update((reader.tp, reader.fetch_offset) for reader in found)
         return len(found)

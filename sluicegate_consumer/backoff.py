@@ -6,7 +6,7 @@ _SOON_S, _SHARE = 0.2, 1 / 8
 
 
 class Backoff:
-    """Doubles the wait from one attempt to the next.
+    """The waits between attempts, each twice as long as the previous one.
 
     With `soon`, a wait is at most a fifth of a second, or an eighth of all waits before it if that is longer: so a
     broker that recovers is found quickly. `share` returns a number between 0 and 1 that spreads the attempts of several

@@ -18,7 +18,7 @@ _CONNECTIONS_MAX = 2
 
 
 class BrokerLink:
-    """Connections to one broker, opened on demand."""
+    """The connections to one broker, opened on demand."""
 
     def __init__(self, broker: Broker, settings: Settings, closing: ClosingConnections | None = None) -> None:
         self.broker = broker
@@ -30,12 +30,15 @@ class BrokerLink:
         self._closed = False
 
     async def ask(self, request: Request, wait_s: float = 0.0) -> memoryview:
-        """Return the body of the response; the broker may take `wait_s` longer. Raises OSError or ProtocolError."""
+        """Send a request and return the body of the response. Raises OSError or ProtocolError.
+
+        The broker may take `wait_s` longer than the usual timeout.
+        """
         connection = await self._free()
         return await connection.ask(request, self._settings.request_timeout_s + wait_s)
 
     async def ready(self) -> None:
-        """Open a connection if there is none, so that `fetch_version` is known."""
+        """Open a connection if there is none, which sets `fetch_version`."""
         await self._free()
 
     async def _free(self) -> RequestConnection:
@@ -81,7 +84,7 @@ class BrokerLink:
         return opened
 
     def close(self) -> None:
-        """Close for good: a caller that still has this link cannot open a connection that would never be closed."""
+        """Close the link for good: a caller that still has it cannot open a connection that would never be closed."""
         self._closed = True
         for each in self._connections:
             each.close()
@@ -99,7 +102,7 @@ def _fetch_version(versions: Mapping[int, tuple[int, int]]) -> int:
 
 
 class Brokers:
-    """The brokers that the cluster has reported; before the first report, the bootstrap servers."""
+    """The brokers that the cluster has reported last, and the bootstrap servers."""
 
     def __init__(self, bootstrap: Sequence[tuple[str, int]], settings: Settings) -> None:
         self._bootstrap = tuple(bootstrap)
@@ -110,7 +113,7 @@ class Brokers:
         self._rotation = count()
 
     def learn(self, brokers: Iterable[Broker]) -> None:
-        """Replace the known brokers with those that serve now; close connections to addresses that have changed."""
+        """Replace the known brokers with the present ones. Close connections to addresses that have changed."""
         found = {broker.id: broker for broker in brokers}
         if not found:
             return
@@ -134,7 +137,7 @@ class Brokers:
         return self._known.get(node)
 
     def link(self, node: int) -> BrokerLink | None:
-        """Return the link to a broker, None if the broker is unknown."""
+        """Return the link to a broker; None for an unknown broker."""
         broker = self._known.get(node)
         if broker is None:
             return None
@@ -143,12 +146,12 @@ class Brokers:
         return self._links[node]
 
     def any_link(self) -> BrokerLink | None:
-        """Return the link to a known broker, a different one each time."""
+        """Return the link to a known broker, a different one each time; None without known brokers."""
         nodes = list(self._known)
         return self.link(nodes[next(self._rotation) % len(nodes)]) if nodes else None
 
     async def close(self) -> None:
-        """Close all connections, and wait for the ends of those with TLS."""
+        """Close all connections, and wait for the end of connections with TLS."""
         for link in self._links.values():
             link.close()
         self._links.clear()

@@ -18,68 +18,88 @@ _ID_BYTES_MAX = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Settings of a consumer; the defaults suit most applications."""
+    """The settings of a consumer. Their defaults suit most applications."""
 
     consumer_id: str | None = None
-    """None: host name, process ID and a random number. The IDs of two consumers of a group must differ."""
+    """Id of the consumer; None for host name, process ID and a random number. IDs in a group must differ."""
     client_id: str = "sluicegate-consumer"
     """The client ID of the connections, as brokers see it."""
     tls: ssl.SSLContext | None = None
-    """Connect with TLS. The context must check certificates and host names, as `ssl.create_default_context()` does."""
-    sasl: SaslPassword | SaslToken | None = None
-    """Authenticate by SASL. Without `tls`, PLAIN and OAUTHBEARER send the password or token in clear text."""
-    session_timeout_s: float = 6.0
-    """Silence after which the coordinator is suspected to be dead.
+    """TLS context of the connections; None for no TLS.
 
-    The coordinator gives up a silent consumer after four thirds of it. Brokers have `group.min.session.timeout.ms`.
+    The context must check certificates and host names, as `ssl.create_default_context()` does.
+    """
+    sasl: SaslPassword | SaslToken | None = None
+    """Credentials for SASL; None for no authentication.
+
+    Without `tls`, PLAIN and OAUTHBEARER send the password or token in clear text.
+    """
+    session_timeout_s: float = 6.0
+    """Seconds of silence after which the coordinator is suspected to be dead.
+
+    The coordinator gives up a silent consumer after four thirds of this time. Brokers have
+    `group.min.session.timeout.ms`.
     """
     auto_commit: bool = True
-    """The consumer sends acknowledged offsets to the coordinator, which commits them. False: use `Consumer.commit`."""
+    """Whether the coordinator commits acknowledged offsets, which the consumer sends to it.
+
+    False: use `Consumer.commit`.
+    """
     acknowledge: Literal["explicit", "automatic"] = "explicit"
-    """automatic: a record is acknowledged when the application asks for the next one."""
+    """How records are acknowledged.
+
+    automatic: a record is acknowledged when the application asks for the next record. explicit: by
+    `Record.acknowledge`.
+    """
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
-    """Where to start reading a partition whose offset is unknown or out of range."""
+    """Where reading begins in a partition whose offset is unknown or out of range."""
     isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     close_by: Literal["commit", "pings"] = "commit"
-    """How the last offsets are handed over.
+    """How the last offsets reach the coordinator when the consumer closes.
 
     commit: by OffsetCommit, whose response confirms them. pings: as in the protocol draft, with the response to the
     next ping; the ping after that confirms them. This takes up to two thirds of a session.
     """
 
     callback_timeout_s: float = 2.0
-    """Time limit of a listener method. It is below two thirds of a session, in which StopFetcher has to be answered."""
+    """Time limit of a listener method in seconds.
+
+    The limit is below two thirds of a session, in which StopFetcher has to be answered.
+    """
     connect_timeout_s: float = 5.0
     request_timeout_s: float = 10.0
-    """Time limit of a broker's response, in addition to the wait of a fetch."""
+    """Time limit of a broker's response in seconds, in addition to the wait of a fetch."""
     backoff_min_s: float = 0.05
     backoff_max_s: float = 2.0
-    """Wait between attempts: doubled each time, then reduced at random by up to a half.
+    """Longest wait between attempts in seconds.
 
-    It stays short while brokers report that the coordinator is not there yet, or while its old address refuses
-    connections.
+    The wait is doubled each time, then reduced at random by up to a half. It stays short while brokers report that the
+    coordinator is not there yet, or while its old address refuses connections.
     """
     corrupt_retries_max: int = 3
     """Number of fetches repeated because of a wrong checksum before the error is raised."""
 
     fetch_wait_s: float = 0.5
-    """How long a broker may wait for records."""
+    """Seconds that a broker may wait for records."""
     fetch_wait_crowded_s: float = 0.05
-    """`fetch_wait_s` while partitions without buffer space are left out: the next fetch should include them soon."""
+    """Seconds in place of `fetch_wait_s` while partitions without buffer space are left out.
+
+    The next fetch should include these partitions soon.
+    """
     fetch_bytes_max: int = 8 << 20
-    """Maximum size of one response, unless the first batch is larger."""
+    """Maximum bytes of one response, unless the first batch is larger."""
     partition_fetch_bytes_max: int = 1 << 20
-    """Maximum size of one partition in one response, with the same exception."""
+    """Maximum bytes of one partition in one response, unless the first batch is larger."""
     partition_prefetch_bytes_max: int = 2 << 20
-    """A partition with this many bytes waiting to be delivered is not fetched."""
+    """Bytes waiting to be delivered from which a partition is not fetched."""
     prefetch_bytes_max: int = 64 << 20
-    """Limit over all partitions, in equal shares for the streams. One response may exceed it."""
+    """Limit of waiting bytes over all partitions, in equal shares for the streams. One response may exceed it."""
     frame_bytes_max: int = 128 << 20
     """Maximum size of any frame that a broker sends. A larger frame ends the connection."""
     unpacked_bytes_max: int = 128 << 20
     """Maximum size of a batch after decompression."""
     slice_s: float = 0.002
-    """How long records are delivered before other tasks of the event loop run."""
+    """Seconds of delivering records, after which other tasks of the event loop run."""
     sync_records_max: int = 200
     """Maximum number of records handed over at once to the thread of a `SyncConsumer`."""
 
@@ -142,7 +162,10 @@ def identifier(name: str, value: str) -> str:
 
 
 def topic_count(topics: Sequence[str] | Mapping[str, int] | None, pattern: str | None, streams: int) -> str:
-    """Return the subscription in the protocol's format. A pattern that begins with `!` names the topics not to read."""
+    """Return the subscription in the protocol's format.
+
+    A pattern that begins with `!` names the topics not to read.
+    """
     if (topics is None) == (pattern is None):
         raise SettingsError("give either topics or a pattern")
     if isinstance(topics, str):
@@ -166,7 +189,10 @@ def topic_count(topics: Sequence[str] | Mapping[str, int] | None, pattern: str |
 
 
 def addresses(bootstrap_servers: str | Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """Return hosts and ports of `host:port`, of a list of them, or of a text that separates them with commas."""
+    """Return host and port of each bootstrap server.
+
+    `bootstrap_servers` is `host:port`, a list of such texts, or a text that separates them with commas.
+    """
     named = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else bootstrap_servers
     found = []
     for each in named:

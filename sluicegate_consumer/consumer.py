@@ -25,7 +25,7 @@ _RESETS = {"earliest": "smallest", "latest": "largest"}
 
 
 class Consumer:
-    """One consumer of a push group. All of it runs in one event loop.
+    """A consumer of a push group, which runs in one event loop.
 
         async with Consumer("localhost:9092", "billing", topics=["orders"]) as consumer:
             async for record in consumer:
@@ -74,7 +74,7 @@ class Consumer:
         return Stream(queues, self._flow, self._settings.slice_s, acknowledge=self.acknowledges)
 
     async def start(self) -> None:
-        """Start and return at once: the consumer looks for brokers until it is closed."""
+        """Start the consumer and return at once. The consumer looks for brokers until it is closed."""
         if self._running is not None or self._flow.ended:
             raise ConsumerError("the consumer has been started already, or closed")
         self._flow.error = None
@@ -87,7 +87,7 @@ class Consumer:
             self._flow.fail(error)
 
     async def close(self) -> None:
-        """Deliver nothing any more, and leave the group once the coordinator has the last offsets.
+        """Deliver no more records, and leave the group once the coordinator has the last offsets.
 
         Iterators end. If the coordinator cannot be reached, this waits for one session at most. Raises
         CallbackFailedError if the listener fails, and AuthenticationError if brokers refuse the credentials meanwhile.
@@ -126,7 +126,7 @@ class Consumer:
         return await anext(self._all)
 
     def acknowledge(self, record: Record) -> bool:
-        """Acknowledge a record, so that its offset may be committed."""
+        """Acknowledge a record, so that its offset may be committed. Return False if its partition was revoked."""
         return record.acknowledge()
 
     async def commit(self) -> None:
@@ -139,18 +139,21 @@ class Consumer:
     async def take_many(self) -> list[Record]:
         """Return at least one record and all others that are ready, for callers that cannot wait for each.
 
-        It acknowledges none by itself. Raises StopAsyncIteration after the consumer has been closed.
+        The call acknowledges none of them. Raises StopAsyncIteration after the consumer has been closed.
         """
         return await self._all.take_many(self._settings.sync_records_max)
 
     def may_deliver(self, record: Record) -> bool:
-        """Whether a record that `take_many` returned may still be delivered: its partition may have been revoked."""
+        """Return whether a record from `take_many` may still be delivered.
+
+        Its partition may have been revoked.
+        """
         return record.is_current and self._flow.may_deliver
 
     async def has_still(self, record: Record) -> bool:
-        """Return `may_deliver` once it is certain: a coordinator that was silent for too long may still call in time.
+        """Return `may_deliver` for the record once the answer is certain.
 
-        Raises the errors of `take_many`.
+        A coordinator that was silent for too long may still call in time. Raises the errors of `take_many`.
         """
         while record.is_current and not self._flow.may_deliver:
             self._flow.check()
@@ -159,12 +162,12 @@ class Consumer:
 
     @property
     def acknowledges(self) -> bool:
-        """Whether asking for the next record acknowledges the one before."""
+        """Return whether a request for the next record acknowledges the previous one."""
         return self._settings.acknowledge == "automatic"
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that are read now."""
+        """Return the partitions that are read now."""
         return self._membership.assignment.partitions
 
 

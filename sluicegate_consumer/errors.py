@@ -4,19 +4,25 @@ from enum import IntEnum
 
 
 class ConsumerError(Exception):
-    """The consumer cannot continue. Iterators raise it; the message gives the reason."""
+    """Error of a consumer that cannot continue. Iterators raise it; the message gives the reason."""
 
 
 class SettingsError(ConsumerError):
-    """The arguments or settings of the consumer are invalid."""
+    """Error for invalid arguments or settings of the consumer."""
 
 
 class AuthenticationError(ConsumerError):
-    """TLS or SASL failed: the certificate or the credentials are not accepted. The message contains no secret."""
+    """Error of TLS or SASL: the certificate or the credentials are not accepted.
+
+    The message contains no secret.
+    """
 
 
 class RegistrationRefusedError(ConsumerError):
-    """The coordinator rejects this consumer, and would reject it later, too. `code` is the broker's error code."""
+    """Error for a consumer that the coordinator rejects, and would reject later, too.
+
+    `code` is the broker's error code.
+    """
 
     def __init__(self, code: int, why: str) -> None:
         super().__init__(why)
@@ -24,27 +30,30 @@ class RegistrationRefusedError(ConsumerError):
 
 
 class CorruptRecordsError(ConsumerError):
-    """A broker sent records that cannot be parsed, or that differ from what the producer wrote."""
+    """Error for records from a broker that cannot be parsed, or that differ from what the producer wrote."""
 
 
 class FetchRefusedError(ConsumerError):
-    """A broker does not let the consumer read a partition."""
+    """Error for a partition that a broker does not let the consumer read."""
 
 
 class CommitRefusedError(ConsumerError):
-    """The coordinator did not accept the offsets of a `commit`."""
+    """Error for offsets of a `commit` that the coordinator did not accept."""
 
 
 class CallbackFailedError(ConsumerError):
-    """The application's listener raised an error, which is the cause of this one."""
+    """Error after the application's listener has raised an error, which is the cause of this one."""
 
 
 class ProtocolError(Exception):
-    """The other side violated the protocol: its connection is closed, and another one is tried."""
+    """Error for a violation of the protocol by the other side.
+
+    Its connection is closed, and another one is tried.
+    """
 
 
 class Code(IntEnum):
-    """Kafka's error codes that the consumer handles."""
+    """Those of Kafka's error codes that the consumer handles."""
 
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1

@@ -64,14 +64,14 @@ class Fetching:
         self._follow_leaders()
 
     def stop(self) -> None:
-        """Stop at once; pending responses are discarded."""
+        """Stop fetching partitions at once. Pending responses and undelivered records are discarded."""
         for reader in self._readers:
             reader.drop()
         for task in self._tasks:
             task.cancel()
 
     def wake(self) -> None:
-        """Wake the loops: a partition has buffer space again."""
+        """Wake the fetch loops, because a partition has buffer space again."""
         for event in self._by_broker.values():
             event.set()
 
@@ -274,7 +274,10 @@ class Fetching:
 
 
 def alone(part: FetchedPartition, answer_bytes: int) -> FetchedPartition:
-    """Copy the records if they are few, so that they do not keep the whole response in memory while they wait."""
+    """Copy the records of a partition if they are few, so that the whole response can be freed.
+
+    Otherwise they keep the whole response in memory while they wait.
+    """
     if 2 * len(part.records) > answer_bytes:
         return part
     return part._replace(records=memoryview(bytes(part.records)))

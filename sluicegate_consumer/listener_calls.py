@@ -15,9 +15,9 @@ Tell = Callable[[frozenset[TopicPartition]], Awaitable[None]]
 
 
 class ListenerCalls:
-    """Owns the last call, and the partitions that the listener knows to be assigned.
+    """The calls of the listener, one at a time, and the partitions that the listener knows to be assigned.
 
-    `assigned`, `revoked` and `lost` call a method of the listener. `next` runs them after the call before.
+    `assigned`, `revoked` and `lost` call a method of the listener. `next` runs them after the previous call.
     """
 
     def __init__(self, listener: Listener, timeout_s: float, on_failed: Callable[[], None]) -> None:
@@ -31,7 +31,10 @@ class ListenerCalls:
         """The partitions that the listener was notified of."""
 
     def next(self, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        """Run `work` when the call before has ended. If the returned task is cancelled meanwhile, so is that call."""
+        """Run `work` when the previous call has ended.
+
+        If the returned task is cancelled meanwhile, the previous call is cancelled, too.
+        """
         before = self._last
 
         async def in_turn() -> None:
@@ -65,13 +68,13 @@ class ListenerCalls:
         await self._call(self._listener.assigned, partitions)
 
     async def revoked(self) -> None:
-        """Call `revoked` once for each assignment."""
+        """Call `revoked` of the listener once for each assignment."""
         told, self._told = self._told, frozenset()
         if told:
             await self._call(self._listener.revoked, told)
 
     async def lost(self) -> None:
-        """Call `lost` for the assignment that was not revoked, unless the listener has failed."""
+        """Call `lost` of the listener for the assignment that was not revoked, unless the listener has failed."""
         told, self._told = self._told, frozenset()
         if told and self.failure is None:
             await self._call(self._listener.lost, told)

@@ -56,7 +56,7 @@ _ID_TAKEN_SESSIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Where the records that are read go."""
+    """The destination of records that a consumer has read."""
 
     queues: Sequence[StreamQueue]
     flow: Flow
@@ -64,7 +64,7 @@ class Delivery:
 
 
 class Membership:
-    """The membership of one consumer. Run `run` as a task; `leave` ends it."""
+    """The membership of one consumer in its group. Run `run` as a task; `leave` ends it."""
 
     def __init__(self, registration: Registration, brokers: Brokers, delivery: Delivery, settings: Settings) -> None:
         self._registration = registration
@@ -83,7 +83,7 @@ class Membership:
         self._leaving = False
 
     async def run(self) -> None:
-        """Run until the consumer has left. Raises ConsumerError if it cannot continue."""
+        """Take part in the group until the consumer has left. Raises ConsumerError if the consumer cannot continue."""
         backoff = Backoff(self._settings.backoff_min_s, self._settings.backoff_max_s, random.random)
         now = asyncio.get_running_loop().time
         self._heard_s = now()
@@ -177,7 +177,10 @@ class Membership:
         return broker.host, broker.port
 
     async def commit(self) -> None:
-        """Commit like members of other protocols, but through the coordinator with which the consumer is registered."""
+        """Commit the read offsets like members of other protocols, through the coordinator of the registration.
+
+        Raises CommitRefusedError, also without a coordinator.
+        """
         offsets = [(each.topic, each.partition, each.offset) for each in self.assignment.positions if each.offset >= 0]
         if not offsets:
             return
@@ -256,7 +259,10 @@ class Membership:
         await self._calls.lost()
 
     async def leave(self) -> bool:
-        """Deliver nothing any more; return whether `run` has to continue until the last offsets have arrived."""
+        """Deliver no more records to the application.
+
+        Return whether `run` has to continue until the last offsets have arrived.
+        """
         self.assignment.stop_fetching()
         self._leaving = True
         await asyncio.wait([self._calls.next(self._calls.revoked)])

@@ -17,7 +17,10 @@ _BATCH_BYTES = 440
 
 
 class PartitionReader:
-    """Reads a partition from StartFetcher until the next StopFetcher has been answered; then it is `dropped`."""
+    """The reader of a partition, from StartFetcher until the next StopFetcher has been answered.
+
+    Then it is `dropped`.
+    """
 
     __slots__ = (
         "_at",
@@ -48,7 +51,7 @@ class PartitionReader:
         self.stream = stream
         self.leader = part.leader
         self.leader_epoch = -1
-        """-1 if unknown; the leader then does not check it."""
+        """Leader epoch of the partition; -1 if unknown. The leader then does not check it."""
         self.fetch_offset = part.offset
         self.acknowledged = part.offset
         self.out_of_range = False
@@ -71,10 +74,10 @@ class PartitionReader:
 
     @property
     def told(self) -> int:
-        """The position for the coordinator: the offset after the last acknowledged record.
+        """Return the position for the coordinator: the offset after the last acknowledged record.
 
-        If all delivered records are acknowledged and none waits, it is the next offset to fetch. That is after
-        transaction markers and records that compaction has removed.
+        If all delivered records are acknowledged and none waits, the position is the next offset to fetch. That is
+        after transaction markers and records that compaction has removed.
         """
         if self.acknowledged == self._delivered and not self._batches and self._open is None:
             return self.fetch_offset
@@ -85,7 +88,7 @@ class PartitionReader:
         return not (self.dropped or self.out_of_range) and self.leader != NO_LEADER
 
     def found(self, offset: int) -> None:
-        """Set the start offset that ListOffsets has returned."""
+        """Set the start offset `offset`, which ListOffsets has returned."""
         self.fetch_offset = self.acknowledged = self._delivered = offset
 
     def take(self, batches: Sequence[Batch], next_offset: int) -> None:
@@ -100,7 +103,10 @@ class PartitionReader:
         return self._open is not None or bool(self._batches)
 
     def next_record(self) -> Record | None:
-        """Return the next record, None at the end of each batch: partitions alternate. Raises CorruptRecordsError."""
+        """Return the next record; None at the end of each batch, so that partitions alternate.
+
+        Raises CorruptRecordsError.
+        """
         if self._open is None:
             if not self._batches:
                 return None
@@ -118,7 +124,10 @@ class PartitionReader:
         return None
 
     def acknowledge(self, offset: int) -> bool:
-        """Acknowledge up to `offset`, from any thread; return False once revoked. Storing one number is atomic."""
+        """Acknowledge the records up to `offset`, from any thread. Return False for a revoked partition.
+
+        Storing one number is atomic.
+        """
         if self._revoked:
             return False
         if offset >= self.acknowledged:
@@ -126,7 +135,7 @@ class PartitionReader:
         return True
 
     def drop(self) -> None:
-        """Discard undelivered records; delivered ones can still be acknowledged."""
+        """Discard the partition's undelivered records. Delivered ones can still be acknowledged."""
         self.dropped = True
         if self._batches or self._open is not None:
             # `told` stays at the acknowledged offset.
@@ -136,6 +145,6 @@ class PartitionReader:
         self.buffered_bytes = 0
 
     def revoke(self) -> None:
-        """Drop the partition; nothing can be acknowledged any more."""
+        """Drop the partition, so that no record can be acknowledged any more."""
         self.drop()
         self._revoked = True

@@ -11,7 +11,7 @@ class TopicPartition(NamedTuple):
 
 
 class Acknowledged(Protocol):
-    """The partition that a record was read from, as long as it is assigned."""
+    """The partition that a record was read from, while the partition is assigned."""
 
     @property
     def dropped(self) -> bool: ...
@@ -20,7 +20,7 @@ class Acknowledged(Protocol):
 
 
 class Record:
-    """One record. `headers` are names and values in order."""
+    """One record from a partition. `headers` are names and values in order."""
 
     __slots__ = ("_source", "headers", "key", "offset", "partition", "stream", "timestamp_ms", "topic", "value")
 
@@ -45,14 +45,13 @@ class Record:
     def acknowledge(self) -> bool:
         """Mark this record and all before it in its partition as processed, so that they are not read again.
 
-        Return False if the partition has been revoked since the delivery: the consumer that has it now reads the record
-        again.
+        Returns False if the partition has been revoked since the delivery: its present consumer reads the record again.
         """
         return self._source.acknowledge(self.offset)
 
     @property
     def is_current(self) -> bool:
-        """Whether its partition is still assigned as it was when the record was fetched."""
+        """Return whether the record's partition is still assigned as it was when the record was fetched."""
         return not self._source.dropped
 
     def __repr__(self) -> str:

@@ -31,19 +31,19 @@ _NOT_THERE_YET = {Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR}
 
 
 class TryAgain(Exception):  # noqa: N818 - it is not an error of any side
-    """Ask for the coordinator again, after a while."""
+    """Error after which the consumer asks for the coordinator again, after a while."""
 
 
 class NotThereYet(TryAgain):
-    """A healthy broker reports that the coordinator is another broker, or none yet: it will be available soon."""
+    """Error if a healthy broker reports another coordinator, or none yet: the coordinator will be available soon."""
 
 
 class IdTakenError(TryAgain):
-    """The consumer's ID is registered, perhaps by its own last connection."""
+    """Error for a consumer's ID that is already registered, perhaps by its own last connection."""
 
 
 def check_code(code: int) -> None:
-    """Raise the error for an error code of ClusterMetadata or RegisterConsumer, if it is one."""
+    """Raise the error for an error code of ClusterMetadata or RegisterConsumer; do nothing for no error."""
     if code == Code.NONE:
         return
     if code == Code.UNRELEASED_INSTANCE_ID:
@@ -57,20 +57,20 @@ def check_code(code: int) -> None:
 
 
 class Phase(Enum):
-    """State of a registration."""
+    """The state of a consumer's registration with its group's coordinator."""
 
     REGISTERING = auto()
     """RegisterConsumer was sent. Its response leads to IDLE."""
     IDLE = auto()
-    """Registered, and stopped. StartFetcher leads to READING."""
+    """The consumer is registered, and stopped. StartFetcher leads to READING."""
     READING = auto()
-    """StopFetcher leads to STOPPING."""
+    """The consumer reads. StopFetcher leads to STOPPING."""
     STOPPING = auto()
     """StopFetcher was received, perhaps repeatedly if the answer is slow. The last answer leads to IDLE."""
 
 
 class Session:
-    """Owns the calls and answers of one connection."""
+    """The state of one connection to the coordinator: the coordinator's calls and the consumer's answers."""
 
     def __init__(self, registration: Registration, now_s: float) -> None:
         self.phase = Phase.REGISTERING
@@ -85,12 +85,15 @@ class Session:
 
     @property
     def suspected_s(self) -> float:
-        """Time at which the coordinator is suspected to be dead if it has not called by then."""
+        """Return the time from which the coordinator counts as dead unless it sends a frame before.
+
+        The time is in seconds of the clock that `receive` gets: one session timeout after the coordinator's last frame.
+        """
         return self._heard_s + self._registration.session_timeout_ms / 1000
 
     @property
     def may_end(self) -> bool:
-        """Whether the session is closing and the coordinator has the last offsets."""
+        """Return whether the session is closing and the coordinator has the last offsets."""
         return self._may_end
 
     def silence(self) -> TryAgain:
@@ -98,16 +101,21 @@ class Session:
         return TryAgain(f"the coordinator has sent nothing for a session, {self._registration.session_timeout_ms} ms")
 
     def close(self, *, has_offsets: bool) -> None:
-        """Begin to close: offsets sent from now on are final. Without offsets to send, the session may end at once."""
+        """Begin to close the session: offsets sent from now on are final.
+
+        Without offsets to send, the session may end at once.
+        """
         self._closing = True
         if not has_offsets:
             self._may_end = True
 
     def receive(self, raw: memoryview, now_s: float) -> Call | None:
-        """Process a frame; return the call, None for the response to the registration.
+        """Process a frame from the coordinator.
 
-        A frame that is read too late does not count: this process was suspended, and the coordinator may have given it
-        up.
+        Return the coordinator's call; None for the response to the registration.
+
+        A frame that is read too late does not count: this process was suspended, and the coordinator may have given up
+        the consumer.
         """
         if now_s > self.suspected_s:
             raise self.silence()

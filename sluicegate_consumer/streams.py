@@ -12,7 +12,7 @@ from sluicegate_consumer.record import Record
 
 
 class Flow:
-    """Whether records may be delivered now, and the error or end of the consumer, for iterators that wait."""
+    """The state of delivery for waiting iterators: whether records may be delivered, and how the consumer ended."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         self.now = now
@@ -25,7 +25,10 @@ class Flow:
         self._waiting: set[asyncio.Future[None]] = set()
 
     def lease_until(self, time_s: float) -> None:
-        """Allow delivery until then. Later another consumer may own the partitions, unless the coordinator calls."""
+        """Allow the delivery of records until `time_s`.
+
+        After that time another consumer may own the partitions. A call of the coordinator extends the time.
+        """
         self._leased_until_s = time_s
         self.wake()
 
@@ -64,7 +67,7 @@ class Flow:
 
 
 class StreamQueue:
-    """Partitions of one stream that have records; each delivers one batch in turn."""
+    """The partitions of one stream that have records. Each delivers one batch in turn."""
 
     def __init__(self) -> None:
         self._ready: deque[PartitionReader] = deque()
@@ -121,7 +124,7 @@ class Stream:
             self._slice_ends_s = self._flow.now() + self._slice_s
 
     async def take_many(self, records_max: int) -> list[Record]:
-        """Return at least one record; asking for the next ones acknowledges none of them."""
+        """Return records of the stream, at least one. Asking for the next records acknowledges none of them."""
         found = [await anext(self)]
         self._last = None
         while len(found) < records_max and (record := self._take()) is not None:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class SyncConsumer:
-    """A blocking consumer. A function creates its `Consumer` in the thread of the event loop.
+    """A blocking consumer of a push group. A function creates its `Consumer` in the thread of the event loop.
 
         with SyncConsumer(lambda: Consumer("localhost:9092", "billing", topics=["orders"])) as consumer:
             for record in consumer:
@@ -60,7 +60,7 @@ class SyncConsumer:
         self.close()
 
     def close(self) -> None:
-        """Deliver nothing any more, and leave the group once the coordinator has the last offsets."""
+        """Deliver no more records, and leave the group once the coordinator has the last offsets."""
         self._check_thread()
         if self._running is not None:
             (loop, consumer), self._running = self._running, None
@@ -106,14 +106,14 @@ class SyncConsumer:
         self._coming = None
 
     def commit(self) -> None:
-        """Commit the acknowledged offsets."""
+        """Commit the acknowledged offsets of the consumer."""
         self._check_thread()
         loop, consumer = self._in_use()
         _call(loop, consumer.commit())
 
     @property
     def assignment(self) -> Collection[TopicPartition]:
-        """The partitions that are read now."""
+        """Return the partitions that are read now."""
         return self._in_use()[1].assignment
 
     def _check_thread(self) -> None:

@@ -45,7 +45,7 @@ CREATE MACRO result(name) AS TABLE FROM query(if(
     'SELECT ' || getvariable('columns')[name] || ' LIMIT 0'
 ));
 """
-"""SQL for DuckDB: after it, result('traffic') is that table in the version that the manifest names.
+"""SQL for DuckDB that defines result(): result('traffic') is that table in the version that the manifest names.
 
 A table without files has no rows.
 """

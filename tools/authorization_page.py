@@ -52,7 +52,7 @@ _TAIL = """
 - A group of the push protocol leaves out the topics that match a consumer's pattern and that it may not describe. For
   regular expressions of ConsumerGroupHeartbeat this is so in Apache Kafka, too: the member whose heartbeat refreshes
   them counts for the group.
-- Transactions are not served. Requests with a transactional id are checked first, and refused then.
+- Two-phase commits of transactions (KIP-939) are not served, and their operation TWO_PHASE_COMMIT has no effect.
 - Hosts are addresses. Apache Kafka after 4.3 also accepts networks.
 - CreateAcls refuses ACLs beyond `sluicegate.acls.max` and `sluicegate.acls.text.bytes.max`.
 - DeleteAcls refuses filters that match more than 10,000 ACLs, or 100,000 if those of several filters are added. It

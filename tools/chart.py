@@ -36,13 +36,13 @@ _PROGRAM = ("service.yaml", "networkpolicy.yaml", "deployment.yaml")
 
 
 def chart_crds() -> dict[str, str]:
-    """Return file name -> text: the CRDs of crds/, annotated to be kept when the chart is uninstalled."""
+    """Return the CRDs of crds/ by file name, annotated so that uninstalling the chart keeps them."""
     kept = "\nmetadata:\n  annotations:\n    helm.sh/resource-policy: keep\n"
     return {name: text.replace("\nmetadata:\n", kept, 1) for name, text in render_crds().items()}
 
 
 def manifests() -> dict[str, str]:
-    """Return file name in deploy/ -> text. Raises HelmError."""
+    """Return the manifests of deploy/ by file name. Raises HelmError."""
     everywhere, one = _templates("guard.enabled=true"), _templates("watch.ownNamespace=true")
     return {
         "rbac.yaml": _HEAD + _NAMESPACE + "---\n" + _joined(everywhere, (*_RIGHTS, "people.yaml")),

@@ -41,7 +41,7 @@ def on_config(config: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
 
 
 def on_page_markdown(markdown: str, *, page: _Page, config: object, files: object) -> str:
-    """Return the page's text for the site."""
+    """Return the Markdown of a page for the site, whose links are valid there."""
     uri = page.file.src_uri
     source = ROOT / "README.md" if uri == HOME else ROOT / DOCS / uri
     text = source.read_text(encoding="utf-8") if uri == HOME else markdown
@@ -74,7 +74,7 @@ def for_site(text: str, source: str, page: str) -> str:
 
 
 def problems_of_blocks(text: str) -> Iterator[str]:
-    """Yield a sentence for each block of code that does not end, or that is no valid YAML in spite of its tag."""
+    """Yield a sentence for each block of code that does not end, or that is tagged as YAML and is not valid YAML."""
     for block in _FENCED.finditer(text):
         if block["language"] == "yaml":
             try:

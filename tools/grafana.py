@@ -21,7 +21,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Lines over time.
+    """A panel of Grafana with lines over time.
 
     `unit` is one of Grafana's: short, s, ms, bytes, Bps, percentunit, reqps, ops. `width` is in columns.
     """
@@ -53,7 +53,10 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """A panel with one number. Values from `bad` on are red; with `good_from` instead, values below it are red."""
+    """A panel of Grafana with one number.
+
+    Values from `bad` on are red; with `good_from` instead, values below it are red.
+    """
 
     title: str
     about: str
@@ -96,7 +99,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """A dashboard. `variables` are labels that narrow every query, each with a query for its values."""
+    """A dashboard of Grafana. `variables` are labels that narrow every query, each with a query for its values."""
 
     uid: str
     title: str

@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PINS = ROOT / "constraints.txt"
 BUILDERS = ("setuptools", "wheel")
-"""What builds packages that are published without a wheel."""
+"""The packages that build packages published without a wheel."""
 
 _PIN = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)(?:\s*;\s*(?P<marker>[^\\]+?))?\s*\\?")
 _HASH = re.compile(r"    --hash=sha256:(?P<sum>[0-9a-f]{64})(?: \\)?")
@@ -24,12 +24,12 @@ _REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class PinsError(Exception):
-    """The pins cannot be read, or lack a package; the message says what to do."""
+    """Error for pins of packages that cannot be read, or that lack a package. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """One package: `marker` limits it to some platforms, `needed_by` are normalized names of other packages."""
+    """A pinned package. `marker` limits it to some platforms; `needed_by` are normalized names of other packages."""
 
     name: str
     version: str
@@ -44,12 +44,12 @@ class Pin:
 
 
 def normalized(name: str) -> str:
-    """Return the name as indexes compare it."""
+    """Return the name in the form in which indexes compare names."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def parse(text: str) -> dict[str, Pin]:
-    """Return the pins by normalized name. Raises PinsError."""
+    """Parse a file of pinned packages, by normalized name. Raises PinsError."""
     found: dict[str, Pin] = {}
     for number, block in _blocks(text):
         pin = _pin(number, block)
@@ -130,7 +130,7 @@ def of_extras(project: Mapping[str, Any], extras: Iterable[str]) -> list[str]:
 
 
 def builders(pyproject: Mapping[str, Any]) -> list[str]:
-    """Return the requirements for building this project, and packages without a wheel."""
+    """Return the packages that are needed to build this project and packages that have no wheel."""
     return [*pyproject["build-system"]["requires"], *BUILDERS]
 
 

@@ -64,7 +64,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One file: the number of its sentences, and those to check."""
+    """The sentences of one file: their number, and those to check."""
 
     sentences: int
     findings: tuple[Finding, ...]
@@ -119,7 +119,7 @@ def _of_markdown(text: str) -> Iterator[tuple[int, str]]:
 
 
 def read_file(path: Path) -> Read:
-    """Read the file, or take what was kept for a file with this text."""
+    """Return the sentences of a file, from the cache if the file's text was read before."""
     text = path.read_text(encoding="utf-8")
     version = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
     kept = CACHE / hashlib.sha256(f"{version}{path.suffix}{text}".encode()).hexdigest()[:32]

@@ -7,6 +7,7 @@ from broker_runtime.apis.request.enforced_quotas import EnforcedQuotas
 from broker_runtime.client_quotas.managed_quota import Windows
 from broker_runtime.client_quotas.mutation_quota import MutationQuota
 from broker_runtime.client_quotas.rate_quota import fetch_quota, produce_quota, request_quota
+from broker_runtime.cluster.connection_shares import share_samples
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
 from broker_runtime.config.declaring.unused import unused_keys
 from broker_runtime.config.keys.client_metrics import CLIENT_METRICS_KEYS
@@ -36,13 +37,25 @@ from broker_runtime.node.metrics import (
     request_families,
     slice_families,
     storage_families,
+    transaction_families,
     unused_configs_family,
 )
 from broker_runtime.node.tls.tls_metrics import tls_samples
+from broker_runtime.node.transaction_metrics import (
+    late_transactions_family,
+    transaction_coordinator_families,
+    verification_families,
+)
 from broker_runtime.observers.running.metrics import observer_families
 from broker_runtime.security.authentication_counts import AuthenticationCounts
 from broker_runtime.slicing.slice_lengths import SliceLengths
 from broker_runtime.storage.compaction.metrics import CleanerMetrics
+from broker_runtime.transactions.coordinator_figures import TransactionFigures
+from broker_runtime.transactions.seam import MarkerFigures
+from broker_runtime.transactions.tally import TransactionTally
+from broker_runtime.transactions.verification.figures import VerificationTally
+from connection_limits.cluster.shares import Shares
+from connection_limits.cluster_rates import ClusterRates
 from connection_limits.groups.connection_group import AddressGroupLimits
 from connection_limits.quotas import ConnectionQuotas
 from connection_limits.settings import Objective, QuotaSettings
@@ -186,6 +199,9 @@ def metrics_page() -> str:
     for _ in range(2):
         quotas.on_accepted("EXTERNAL", "127.0.0.2", 0)
     quotas.addresses.groups.by_name["observed"].would_hold["too_many"] += 1
+    shared = ConnectionQuotas(QuotaSettings(max_connection_creation_rate=1, cluster_wide=True), now_ms=0)
+    shares = ClusterRates(shared, Shares(200, 4_000, 0), 0)
+    shares.update({}, 0)
     refusals = RefusalLog(1000)
     refusals.note("frame-too-large", "an example", 0)
     authentications = AuthenticationCounts()
@@ -196,6 +212,7 @@ def metrics_page() -> str:
     )
     broker = [
         *families(samples),
+        *families(share_samples(shared, shares, {"answered": 0}, 0)),
         *families(tls_samples({("EXTERNAL", "done"): 1}, {"EXTERNAL": 0}, {("EXTERNAL", "", ""): 1})),
         *request_families(()),
         *slice_families((), SliceLengths("an example"), 0),
@@ -209,9 +226,13 @@ def metrics_page() -> str:
         *damage_families(0, 0, 0),
         *coordinator_families(CoordinatorMetrics(0, 0, 0, 0, 0)),
         *group_tally_families(Tally(), {}),
+        *transaction_coordinator_families(TransactionFigures(0, 0, 0, 0, 0), TransactionTally(), MarkerFigures()),
+        *verification_families(VerificationTally(), 0),
+        late_transactions_family(0),
         *push_families(0, PushTally()),
         *group_lag_families(LagMetrics(), 0),
         *cleaner_families(CleanerMetrics(0.0), 0.0),
+        *transaction_families(()),
         unused_configs_family(0),
         *client_quota_families(_NO_CLIENT_QUOTAS, 0),
         *mutation_quota_families(MutationQuota(_WINDOWS, dict), 0),

@@ -24,7 +24,7 @@ _HEADER = """\
 
 
 def renewed(old: str, upgrade: Sequence[str]) -> str:
-    """Return the new content of the file. Raises PinsError."""
+    """Return the new content of the pins file. Raises PinsError."""
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "pins.txt"
         output.write_text(old, encoding="utf-8")

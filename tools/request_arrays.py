@@ -11,9 +11,9 @@ from broker_runtime.wire.encoding.primitives import is_struct, without_none
 from broker_runtime.wire.messages import message_type
 
 Role = Literal["broker", "controller"]
-"""Role of the node that serves an API."""
+"""The role of the node that serves an API."""
 Path = tuple[str, ...]
-"""The names of fields from the outermost to the array itself."""
+"""The place of an array in a message: field names from the outermost to the array itself."""
 
 
 def arrays_in(kind: type[Any], path: Path = ()) -> Iterator[Path]:

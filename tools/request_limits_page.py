@@ -59,7 +59,7 @@ Most names in the requests above do not exist, so that they are refused one by o
 
 
 def limits_page() -> str:
-    """Return the page in Markdown. Raises KeyError for an array that was not measured."""
+    """Return the page about request limits in Markdown. Raises KeyError for an array that was not measured."""
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     measured = {(row["api"], row["array"]): row for row in results if "array" in row}
     carried_out = [

@@ -20,7 +20,7 @@ SOURCES = (ROOT / "pyproject.toml", PINS)
 
 
 def make(folder: Path, extra: str) -> None:
-    """Make the environment `folder` with the packages of `extra`.
+    """Make the virtual environment `folder` with the packages of `extra`.
 
     Raises CalledProcessError, after pip has printed the reason, and PinsError.
     """

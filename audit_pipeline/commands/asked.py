@@ -17,7 +17,10 @@ PLACE: Final = "a name, or its beginning and a star, such as orders-*"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What to show of the results. Times are microseconds since 1970 (UTC), `to_us` is excluded; None is all."""
+    """The part of the audit results that a command was asked to show.
+
+    Times are microseconds since 1970 (UTC), `to_us` is excluded; None is all.
+    """
 
     from_us: int | None = None
     to_us: int | None = None
@@ -35,10 +38,11 @@ class Asked:
         client: str | None = None,
         topic: str | None = None,
     ) -> str:
-        """Return the condition as SQL over these columns; the values are `parameters`.
+        """Return the SQL condition that selects the wanted rows. The values of its parameters are `parameters`.
 
-        A column that is not named is not filtered. A row at `time` stands for `step_us` from then, and counts if any
-        of that is asked for. Without a client ID of its own a row is not of an own client.
+        The arguments are names of columns. A filter whose column is None is not applied. A row covers `step_us` from
+        its `time`, and is selected if this interval overlaps the wanted time. With `client`, rows of this project's own
+        clients are left out unless `is_with_own` is set. A row without a client ID does not count as one of these.
         """
         parts = []
         if time is not None and self.from_us is not None:
@@ -59,7 +63,7 @@ class Asked:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The arguments of `PublishedTables.ask` for the SQL of `condition`."""
+        """Return the arguments of `PublishedTables.ask` for the SQL of `condition`."""
         times = {"asked_from_us": self.from_us, "asked_to_us": self.to_us}
         names = {"asked_cluster": self.cluster, "asked_client": self.client, "asked_topic": self.topic}
         return {**times, **{name: None if value is None else _text(value) for name, value in names.items()}}
@@ -72,7 +76,10 @@ def _text(wanted: str) -> str:
 
 
 def add_asked(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Add --results, the time window, --cluster, the output, and those of the filters `client` and `topic` given."""
+    """Add the arguments --results, the time window, --cluster and the output.
+
+    Also those of the filters `client` and `topic` given in `names`.
+    """
     parser.add_argument("--results", required=True, help="as for `build`: a folder or URI with published results")
     add_window(parser)
     if "client" in names:
@@ -92,7 +99,7 @@ def add_asked(parser: argparse.ArgumentParser, *names: str) -> None:
 
 
 def add_times(parser: argparse.ArgumentParser) -> None:
-    """Add --from and --to."""
+    """Add the arguments --from and --to of a command about audit events."""
     parser.add_argument(
         "--from", dest="asked_from", type=time_of_start, help="UTC day or time, such as 2026-11-22T15:30"
     )
@@ -102,13 +109,16 @@ def add_times(parser: argparse.ArgumentParser) -> None:
 
 
 def add_window(parser: argparse.ArgumentParser) -> None:
-    """Add --from, --to and --cluster."""
+    """Add the arguments --from, --to and --cluster."""
     add_times(parser)
     parser.add_argument("--cluster", help=f"cluster ID: {PLACE}")
 
 
 def window_of(given: argparse.Namespace) -> tuple[int | None, int | None]:
-    """Return --from and --to. Raises BadUseError if the time window is empty."""
+    """Return the times of --from and --to in microseconds since 1970, None for an absent option.
+
+    Raises BadUseError if the time window is empty.
+    """
     from_us, to_us = given.asked_from, given.asked_to
     if from_us is not None and to_us is not None and from_us >= to_us:
         raise BadUseError("--from is not before --to: the time window is empty")

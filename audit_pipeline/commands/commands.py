@@ -27,7 +27,7 @@ OK, FOUND_SOMETHING, BAD_USE = 0, 1, 2
 COMMAND_CONFIG: Final = "for a topic: file of Kafka's client properties for TLS and SASL, with certificates in PEM"
 
 DAYS_MAX = 36_500
-"""Maximum retention: counting further back would leave the range of dates."""
+"""Maximum retention in days: counting further back would leave the range of dates."""
 
 CELL_CHARS_MAX = 60
 """Maximum length of one value in a table for a terminal."""

@@ -25,12 +25,15 @@ from audit_pipeline.results.settings import (
 )
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.spool.targets import open_target
+from audit_pipeline.what_if.limits import limits_in
 
 if TYPE_CHECKING:
     from audit_pipeline.sources.source import EventSource
 
 log = logging.getLogger(__name__)
 
+EACH_BUILD: Final = "each-build"
+DAILY: Final = "daily"
 _ERROR_CHARACTERS: Final = 1000
 _INTERRUPTED: Final = "the build was interrupted and has published nothing: the previous results stay in force"
 _SEGMENT_MS_MAX: Final = 86_400_000
@@ -55,6 +58,17 @@ def add_build(found: Any) -> None:
     build.add_argument("--objectives", type=Path, help="JSON file: objectives (SLOs) of latency and errors")
     build.add_argument("--mirrors", type=Path, help="JSON file: which cluster mirrors which other cluster")
     build.add_argument("--storms", type=Path, help="JSON file: from which numbers on connections are a storm")
+    build.add_argument(
+        "--what-if",
+        type=Path,
+        help="JSON file: limits to try on the connections of each day; `sluicegate what-if --print-limits` writes it",
+    )
+    build.add_argument(
+        "--recommend",
+        choices=(EACH_BUILD, DAILY),
+        default=EACH_BUILD,
+        help=f"when limits are recommended: by each build, or about twice a day ({DAILY}), for an hourly schedule",
+    )
     build.add_argument("--retention-days", type=int, help="drop results of days that are longer ago than this")
     build.add_argument(
         "--summary", type=Path, help="write a summary of the build to this file, as JSON, also if the build fails"
@@ -64,7 +78,7 @@ def add_build(found: Any) -> None:
 
 
 def add_segment_ms(parser: argparse.ArgumentParser) -> None:
-    """Add the option that tells from when on a boot without an end is open."""
+    """Add the option that sets the time after which a boot without an end counts as open."""
     parser.add_argument(
         "--segment-ms",
         type=_segment_ms,
@@ -105,9 +119,9 @@ def build_results(given: argparse.Namespace, _: Event, now_us: Callable[[], int]
 def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None]:
     """Return the published manifest, and a message if the source is empty now but was not before."""
     # Only the commands that need Spark load it.
-    from audit_pipeline.jobs.build import FEW_ROWS, BuildRequest, build, build_without_spark  # noqa: PLC0415
+    from audit_pipeline.jobs.build import BuildRequest, build, build_without_spark  # noqa: PLC0415
     from audit_pipeline.jobs.progress import Progress  # noqa: PLC0415
-    from audit_pipeline.jobs.session import spark_session  # noqa: PLC0415
+    from audit_pipeline.jobs.session import FEW_ROWS, spark_session  # noqa: PLC0415
     from audit_pipeline.sources.connector import connector_config  # noqa: PLC0415
     from audit_pipeline.sources.named import landed_source, named_source  # noqa: PLC0415
 
@@ -116,6 +130,7 @@ def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None
         () if given.objectives is None else read_objectives(_text_of(given.objectives, "--objectives")),
         () if given.mirrors is None else read_mirrors(_text_of(given.mirrors, "--mirrors")),
         StormLimits() if given.storms is None else read_storms(_text_of(given.storms, "--storms")),
+        None if given.what_if is None else _limits_text(_text_of(given.what_if, "--what-if")),
     )
     target = open_target(given.results)
     _require_sources(given.source)
@@ -126,7 +141,14 @@ def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None
         raise BadUseError(f"--retention-days must be from 1 to {DAYS_MAX}; 0 would drop all results")
     _require_beside(given.results, given.source)
     request = BuildRequest(
-        given.results, settings, now_us, given.first, given.last, given.retention_days, given.segment_ms
+        given.results,
+        settings,
+        now_us,
+        given.first,
+        given.last,
+        given.retention_days,
+        given.segment_ms,
+        given.recommend == DAILY,
     )
     former = read_manifest(target)
     if former is not None:
@@ -162,7 +184,10 @@ def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None
 
 
 def nothing_in(found: "EventSource", places: Sequence[str], *, is_first: bool) -> str | None:
-    """Return a message if the source is empty now. Raises BadUseError if it always was: it would count as complete."""
+    """Return a message if the source is empty now, None otherwise.
+
+    Raises BadUseError if the source is empty at the first build: an empty log would count as complete.
+    """
     if not found.is_empty:
         return None
     if is_first:
@@ -267,6 +292,11 @@ def _text_of(path: Path, option: str) -> str:
         raise BadUseError(f"{option} {path} cannot be read: {error.strerror}; give a file of JSON") from None
     except UnicodeDecodeError:
         raise BadUseError(f"{option} {path} is not UTF-8 text: save it as UTF-8") from None
+
+
+def _limits_text(text: str) -> str:
+    limits_in(text)
+    return text
 
 
 def _day(text: str) -> date:

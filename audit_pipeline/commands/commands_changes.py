@@ -27,7 +27,7 @@ FROM changes WHERE {condition} ORDER BY ts DESC, cluster_id, broker_id, boot_id,
 
 
 def add_changes(found: Any) -> None:
-    """Add `changes` to the commands."""
+    """Add the subcommand `changes` to a parser's commands; `found` is the result of argparse's add_subparsers."""
     parser = found.add_parser(
         "changes", help="show who changed topics, configurations, quotas, groups, ACLs and users, and with what outcome"
     )

@@ -12,6 +12,7 @@ from audit_pipeline.commands.commands import OK
 COLUMNS: Final = (
     "started", "lasted_s", "cluster_id", "listener", "client", "address", "accepted", "delayed", "refused",
     "peak_per_s", "limit", "limit_value", "admitted_per_s", "others_requests", "others_p99_ms",
+    "others_p99_before_ms",
 )  # fmt: skip
 
 _STORMS: Final = """
@@ -19,7 +20,7 @@ SELECT started, round((epoch_us(ended) - epoch_us(started)) / 1e6, 1) AS lasted_
   coalesce(source_client_id, source_principal) AS client, source_ip AS address, accepted, limited AS delayed, refused,
   peak_attempts AS peak_per_s, coalesce(limit_quota, nullif(concat_ws(' of ', limit_key, limit_entity), '')) AS limit,
   limit_value, held_accepted AS admitted_per_s, others_requests_during AS others_requests,
-  round(others_p99_during_us / 1000, 3) AS others_p99_ms
+  round(others_p99_during_us / 1000, 3) AS others_p99_ms, round(others_p99_before_us / 1000, 3) AS others_p99_before_ms
 FROM storms WHERE {condition}
 ORDER BY storms.started DESC, cluster_id, listener
 """

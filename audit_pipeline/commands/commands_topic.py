@@ -13,7 +13,10 @@ log = logging.getLogger(__name__)
 
 
 def publish(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
-    """Run `publish`. Raises KeyboardInterrupt if it is stopped without `--follow` before everything is published."""
+    """Run the command `publish`, which sends audit events to a topic.
+
+    Raises KeyboardInterrupt if it is stopped without `--follow` before everything is published.
+    """
     try:
         return _publish(given, stopped, now_us)
     except StoppedError as error:

@@ -5,16 +5,21 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from threading import Event
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from audit_pipeline.commands.asked import add_times, show, window_of
 from audit_pipeline.commands.commands import OK, require_source
 from audit_pipeline.errors import BadUseError
-from audit_pipeline.what_if.limits import LimitsToTry, read_limits
+from audit_pipeline.what_if.limits import LimitsToTry, limits_in
 from audit_pipeline.what_if.summary import Summary, unknown
 
+if TYPE_CHECKING:
+    from audit_pipeline.reading.tried_limits import Agreement
+
 INCOMPLETE: Final = 3
-"""Exit code if the log lacks events of the time."""
+"""Exit code if the log lacks events of the requested time."""
+DIFFERENT: Final = 4
+"""Exit code if a decision of the replay under the limits in force is not that of the log."""
 _SHOWN: Final = (
     "quota",
     "client_ip",
@@ -42,7 +47,13 @@ def add_what_if(found: Any) -> None:
         help="replay the connections of a log under other limits; `sluicegate what-if` calls it with ConnectionQuotas",
     )
     what_if.add_argument("--audit", required=True, help="folder or URI with the segments of the log")
-    what_if.add_argument("--limits", required=True, help="file with the limits as JSON; - reads standard input")
+    chosen = what_if.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("--limits", help="file with the limits as JSON; - reads standard input")
+    chosen.add_argument(
+        "--in-force",
+        action="store_true",
+        help="replay the log under the limits that it records, and compare each decision with that of the log",
+    )
     add_times(what_if)
     what_if.add_argument("-o", "--output", choices=("table", "json"), default="table")
     what_if.set_defaults(run=what_if_of_log)
@@ -52,11 +63,11 @@ def what_if_of_log(given: argparse.Namespace, _: Event, __: Callable[[], int]) -
     # Only the commands that need pyarrow load it.
     from audit_pipeline.reading.connection_log import ConnectionLog  # noqa: PLC0415
     from audit_pipeline.reading.published import has_results  # noqa: PLC0415
-    from audit_pipeline.reading.tried_limits import try_limits  # noqa: PLC0415
+    from audit_pipeline.reading.tried_limits import replay_in_force, try_limits  # noqa: PLC0415
     from audit_pipeline.spool.targets import open_target  # noqa: PLC0415
 
     from_us, to_us = window_of(given)
-    limits = _limits(given.limits)
+    limits = LimitsToTry() if given.in_force else _limits(given.limits)
     require_source(given.audit)
     target = open_target(given.audit)
     if has_results(target):
@@ -65,26 +76,55 @@ def what_if_of_log(given: argparse.Namespace, _: Event, __: Callable[[], int]) -
             "which they were built"
         )
     log = ConnectionLog(target, from_us, to_us)
-    summary, notes = try_limits(log, limits, from_us, to_us)
+    agreement = None
+    if given.in_force:
+        summary, agreement, notes = replay_in_force(log)
+    else:
+        summary, notes = try_limits(log, limits)
+        notes = [*limits.notes, *notes, *unknown(summary)]
     missing = [
         f"broker {part.broker_id} of cluster {part.cluster_id}, {', '.join(part.hours)} (UTC): {part.why}"
         for part in log.missing()
     ]
-    notes = [*limits.notes, *notes, *unknown(summary)]
     if given.output == "json":
-        document = {
+        document: dict[str, Any] = {
             "connections": summary.connections,
             "limits": summary.by_limit(limits),
             "clients": summary.by_client(limits),
             "notes": notes,
             "incomplete": missing,
         }
+        if agreement is not None:
+            document["agreement"] = {
+                "compared": agreement.compared,
+                "different": agreement.different,
+                "changes": agreement.changes,
+                "moves": agreement.moves,
+                "differences": [each.row for each in agreement.first],
+            }
         print(json.dumps(document))
     else:
         _show(summary, limits, notes)
+        if agreement is not None:
+            _show_agreement(agreement)
     for part in missing:
         print(f"the log is incomplete, so these hours have too few connections: {part}", file=sys.stderr)
-    return INCOMPLETE if missing else OK
+    if missing:
+        return INCOMPLETE
+    return DIFFERENT if agreement is not None and agreement.different else OK
+
+
+def _show_agreement(agreement: "Agreement") -> None:
+    equal = agreement.compared - agreement.different
+    print(
+        f"{equal:,} of {agreement.compared:,} decisions are those of the log, at their times; limits changed "
+        f"{agreement.changes:,} times, {agreement.moves:,} of them by the brokers themselves"
+    )
+    if agreement.different:
+        print()
+        show([each.row for each in agreement.first[:_ROWS_MAX]], tuple(agreement.first[0].row), "table")
+        if agreement.different > _ROWS_MAX:
+            print(f"{agreement.different - _ROWS_MAX:,} more: -o json has the first thousand")
 
 
 def _limits(name: str) -> LimitsToTry:
@@ -94,10 +134,9 @@ def _limits(name: str) -> LimitsToTry:
         else:
             with open(name, encoding="utf-8") as file:
                 text = file.read()
-        document = json.loads(text)
     except (OSError, ValueError) as error:
         raise BadUseError(f"--limits {name} cannot be read: {error}") from None
-    return read_limits(document)
+    return limits_in(text)
 
 
 def _show(summary: Summary, limits: LimitsToTry, notes: Sequence[str]) -> None:

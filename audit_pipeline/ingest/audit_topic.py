@@ -41,7 +41,10 @@ class EventRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicPlace:
-    """The address of a topic. `bootstrap` is host:port, or several of them separated by commas."""
+    """The address of a Kafka topic, with its brokers.
+
+    `bootstrap` is host:port, or several such texts separated by commas.
+    """
 
     bootstrap: str
     topic: str
@@ -49,7 +52,10 @@ class TopicPlace:
 
     @classmethod
     def of(cls, source: str, client: ClientProperties = PLAINTEXT) -> Self:
-        """Parse kafka:BOOTSTRAP/TOPIC; `client` is how clients connect. Raises BadUseError."""
+        """Parse the name kafka:BOOTSTRAP/TOPIC of an audit topic. Raises BadUseError.
+
+        `client` has the properties of connections to the topic.
+        """
         bootstrap, slash, topic = source.removeprefix(SCHEME).rpartition("/")
         is_whole = source.startswith(SCHEME) and slash and all(":" in each for each in bootstrap.split(","))
         if not is_whole or _TOPIC.fullmatch(topic) is None:
@@ -64,7 +70,7 @@ def is_topic(source: str) -> bool:
 
 
 def event_records(table: str, rows: Iterable[dict[str, Any]], now_ms: int) -> Iterator[EventRecord]:
-    """Encode rows in Arrow's form as records."""
+    """Encode rows in Arrow's form as records of the audit topic."""
     maps = [field.name for field in contract().tables[table].fields if field.type.startswith("map")]
     for row in rows:
         for name in maps:

@@ -40,7 +40,7 @@ _LIBRDKAFKA: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ClientProperties:
-    """The properties of a secured connection, for each of the two clients; empty for PLAINTEXT."""
+    """The properties of a secured connection, for each of the two Kafka clients; empty for PLAINTEXT."""
 
     librdkafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -50,7 +50,7 @@ PLAINTEXT: Final = ClientProperties()
 
 
 def read_client_properties(path: Path | None) -> ClientProperties:
-    """Return the properties of the file; PLAINTEXT without one. Raises BadUseError."""
+    """Return the client properties in the file; PLAINTEXT without a file. Raises BadUseError."""
     if path is None:
         return PLAINTEXT
     try:

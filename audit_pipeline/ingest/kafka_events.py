@@ -19,7 +19,7 @@ _ANSWER_S = 30.0
 _POLL_S = 0.1
 _TAKEN = 10_000
 UNDER_WAY = 10_000
-"""Maximum number of unacknowledged records, and so of records that are put again after a kill."""
+"""Maximum number of unacknowledged records. They are also the records that are put again after a kill."""
 _UNDER_WAY_KB = 16 * 1024
 _BATCH_BYTES = 256 * 1024
 """Size before compression. A slow connection has to transfer a batch before it times out."""
@@ -28,15 +28,15 @@ _STOP_S = 2.0
 
 
 class TopicError(OSError):
-    """The brokers do not answer, or reject a record."""
+    """The brokers of the audit topic do not answer, or reject a record."""
 
 
 class TopicReplacedError(TopicError):
-    """The topic was deleted and created again: the records put into it are lost."""
+    """Error for a topic that was deleted and created again: the records put into it are lost."""
 
 
 class TopicReader:
-    """Reads the topic for a short time; the caller closes it. Setting `stopped` interrupts `ends`."""
+    """A reader of the audit topic for a short time; the caller closes it. Setting `stopped` interrupts `ends`."""
 
     def __init__(self, place: TopicPlace, stopped: Event | None = None) -> None:
         self._place = place
@@ -62,7 +62,7 @@ class TopicReader:
         self._consumer.close()
 
     def bounds(self) -> dict[int, tuple[int, int]]:
-        """Return, by partition, the first offset and the one after the last."""
+        """Return, by partition, the first offset and the offset after the last."""
         with self._answers():
             return {
                 each.partition: self._consumer.get_watermark_offsets(each, timeout=_ANSWER_S)
@@ -70,12 +70,12 @@ class TopicReader:
             }
 
     def since(self, ms: int) -> dict[int, int]:
-        """Return, by partition, an offset before which all records are older; negative if all records are."""
+        """Return, by partition, an offset before which all records are older than `ms`; negative if all records are."""
         with self._answers():
             return {each.partition: each.offset for each in self._first_since(ms)}
 
     def ends(self, since_ms: int) -> Iterator[Footer]:
-        """Yield the ends of all segments whose records are not older than that. Raises StoppedError."""
+        """Yield the ends of all segments whose records are not older than `since_ms`. Raises StoppedError."""
         with self._answers():
             first = self._first_since(since_ms)
             self._consumer.assign(first)
@@ -134,7 +134,7 @@ def _end(message: Message) -> Iterator[Footer]:
 
 
 class RecordProducer(Protocol):
-    """The part of confluent_kafka.Producer in use. `produce` raises BufferError when the queue is full."""
+    """The used part of confluent_kafka.Producer. `produce` raises BufferError when the queue is full."""
 
     def produce(
         self, topic: str, value: bytes, key: bytes, *, timestamp: int, on_delivery: Callable[..., None]
@@ -148,7 +148,7 @@ class RecordProducer(Protocol):
 
 
 class KafkaEvents:
-    """The topic for `publish`, with acks=all and idempotence, so that each record is there once and in order.
+    """The audit topic for `publish`, written with acks=all and idempotence: each record is there once and in order.
 
     The topic may be slow: at most UNDER_WAY records wait for it, without a limit of time. If no record was acknowledged
     for `timeout_s`, it either `gives_up`, or logs that and continues to wait, which repeats nothing. No record is put
@@ -185,7 +185,7 @@ class KafkaEvents:
             yield from reader.ends(since_ms)
 
     def put(self, records: Iterable[EventRecord]) -> None:
-        """Give records to the producer; waits while its queue is full. Raises StoppedError."""
+        """Give records to the producer; wait while its queue is full. Raises StoppedError."""
         producer = self._opened()
         for key, value, timestamp_ms in records:
             self._begin_to_wait()
@@ -205,7 +205,7 @@ class KafkaEvents:
         self._raise_failed()
 
     def flush(self) -> None:
-        """Wait until all records are acknowledged. Raises StoppedError."""
+        """Wait until the brokers have acknowledged all records of audit events. Raises StoppedError."""
         while self._producer is not None and self._under_way:
             # Unlike poll, flush does not let the client wait for more records.
             self._wait(self._producer.flush)

@@ -19,12 +19,15 @@ log = logging.getLogger(__name__)
 
 
 class SegmentConflictError(RuntimeError):
-    """A segment exists already and differs from its spool; both are left unchanged."""
+    """An existing segment of the audit log differs from the spool that it was made from. Both are left unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """Result of one pass; `problems` are messages, each about a spool that stays in place."""
+    """The result of one pass that landed audit logs.
+
+    `problems` are messages, each about a spool that stays in place.
+    """
 
     spools: int
     files: int

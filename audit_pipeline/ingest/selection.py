@@ -10,9 +10,10 @@ from audit_pipeline.spool.events import Event
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A name is whole, or a beginning and a star. An event without the field of a filter is not shown.
+    """The filter that selects audit events to show.
 
-    Own clients are shown with `is_with_own`, or if `client` asks for one.
+    A name is whole, or a beginning and a star. An event without the field of a filter is not shown. Own clients are
+    shown with `is_with_own`, or if `client` asks for one.
     """
 
     tables: Collection[str] = ()
@@ -22,7 +23,7 @@ class Selection:
     is_with_own: bool = False
 
     def has(self, table: str, event: Event, api_names: Mapping[int, str]) -> bool:
-        """Whether the event is shown; `api_names` are those of its spool."""
+        """Return whether the filter selects an audit event. `api_names` are those of its spool."""
         if self.tables and table not in self.tables:
             return False
         client = event.get("client_id")

@@ -17,7 +17,10 @@ log = logging.getLogger(__name__)
 
 
 class SpoolTail:
-    """Continues reading where it stopped, in each spool of these folders; a missing folder counts as empty."""
+    """A reader of new events in the spools of these folders. A missing folder counts as empty.
+
+    It continues in each spool where it stopped.
+    """
 
     def __init__(self, folders: Sequence[Path], *, from_start: bool) -> None:
         self._folders = folders
@@ -64,7 +67,7 @@ def follow(
     pause: Callable[[], bool],
     is_stopped: Callable[[], bool] = never,
 ) -> Iterator[str]:
-    """Yield the lines of selected events until it is stopped, or until `pause` returns True.
+    """Yield the lines of selected events until `is_stopped` or `pause` returns True.
 
     `pause` waits when everything is shown.
     """
@@ -127,6 +130,15 @@ def _change(event: Event) -> str:
     return ", ".join(part for part in parts if part)
 
 
+def _connection_limit(event: Event) -> str:
+    places = [event["key"], event["entity"], event["listener"]]
+    value = event["text"] if event["value"] is None or event["key"] == "member" else event["value"]
+    parts = [f"{event['event']} {' of '.join(place for place in places if place)}".rstrip()]
+    parts += [] if value is None else [str(value)]
+    parts += [event["kind"]] if event["kind"] not in (None, "configured") else []
+    return ", ".join(parts)
+
+
 def _gap(event: Event) -> str:
     return f"{event['events']} events from {event['first_seq']} on are missing: {event['reason']}"
 
@@ -142,6 +154,7 @@ _LINES: dict[str, Callable[[Event], str]] = {
     "partition": _partition,
     "connection": _connection,
     "change": _change,
+    "connection_limit": _connection_limit,
     "gap": _gap,
 }
 

@@ -51,7 +51,7 @@ _STREAMING: Final = {
 
 
 AddUp = Callable[[DataFrame], DataFrame]
-"""Converts a micro-batch to rows of the table usage."""
+"""A function that converts a micro-batch to rows of the table usage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,10 @@ class FollowRequest:
 
 
 def follow(spark: SparkSession, request: FollowRequest, stopped: Event, now_us: Callable[[], int]) -> LiveManifest:
-    """Publish new usage, and return the published version. Raises BadUseError, OSError, and what Spark raises."""
+    """Publish new usage, and return the published version.
+
+    Raises BadUseError, OSError, and errors of Spark.
+    """
     folder = request.results / LIVE
     target = FolderTarget(folder)
     target.make()
@@ -92,7 +95,7 @@ def follow(spark: SparkSession, request: FollowRequest, stopped: Event, now_us: 
 
 
 class _Live:
-    """Owns the manifest, which batches of several queries change."""
+    """The manifest of published usage, which batches of several queries change."""
 
     def __init__(self, request: FollowRequest, target: FolderTarget, now_us: Callable[[], int]) -> None:
         self.request = request

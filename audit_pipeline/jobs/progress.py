@@ -12,7 +12,7 @@ _TELL_US: Final = 5_000_000
 
 
 class Progress:
-    """`monotonic` returns seconds.
+    """The progress of a build, for users. `monotonic` returns seconds.
 
     The remaining time is estimated from the rows of events left and the rate so far, or that of the last build. The
     time that the last build needed for other work is added. A first build has no estimate before it has read some rows.
@@ -30,12 +30,15 @@ class Progress:
 
     @property
     def rows_per_s(self) -> float | None:
-        """Rate of this build while reading events, or of the last build if it had nothing to read; None if unknown."""
+        """Return the rows a second of this build's reads, or of the last build if this one had nothing to read.
+
+        None if the rate is unknown.
+        """
         return self._done / self._reading_s if self._done and self._reading_s > 0 else self._former_rows_per_s
 
     @property
     def beside_s(self) -> float:
-        """Time so far for work other than reading events."""
+        """Return the seconds so far for work other than reading events."""
         return self._monotonic() - self._began_s - self._reading_s
 
     def begin(self, rows: int) -> None:
@@ -69,7 +72,10 @@ class BatchNews:
         self._batches = self._rows = 0
 
     def published(self, rows: int) -> None:
-        """Count a batch; a batch without rows is not logged."""
+        """Count a batch, and log the counted batches if the last line is old enough.
+
+        A batch without rows does not count.
+        """
         if not rows:
             return
         with self._lock:

@@ -16,6 +16,14 @@ from audit_pipeline.jobs.java import require_java
 
 LOCAL: Final = "local[*]"
 HEAP: Final = "1g"
+FEW_ROWS: Final = 1_000_000
+"""Number of rows of events below which a build is short for Java, and facts are few for Spark."""
+LITTLE_ROWS: Final = 50_000
+"""Number of rows of events below which Spark interprets queries: compiling them takes longer."""
+LITTLE_BYTES: Final = 2 * 1024 * 1024
+"""Size of files of results below which Spark interprets queries: about a hundred thousand rows of usage."""
+SOME_BYTES: Final = 16 * 1024 * 1024
+"""Size of files of results below which Spark plans queries once: about a million rows of usage."""
 
 _ALWAYS: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -28,6 +36,11 @@ _ALWAYS: Final = {
     # Days are small: a file and a task for each core and day would cost more than their content.
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
+    # Without it, each expression asks Python and Java where it was made, for messages that users do not see.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Spark writes out each plan for its web page, with all constants of expressions: thousands for a histogram.
+    "spark.sql.debug.maxToStringFields": "1",
+    "spark.sql.ui.explainMode": "simple",
     # The list of files is known: no job has to discover them.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
@@ -39,13 +52,24 @@ LOCAL_CONFIG: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",
 }
-"""Defaults, except for a job that spark-submit starts: it has its own."""
+"""Settings of Spark for a job on this machine. A job that spark-submit starts has its own."""
 _LOGGING: Final = "log4j2.properties"
 _JAVA_OPTIONS: Final = "-XX:+UseSerialGC -XX:CompileThresholdScaling=5"
 """By default Java spends half the CPU time of a one-minute build on compiling code that it runs a few times."""
 
 
-_INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_PLANNED_ONCE: Final = {
+    # Otherwise Spark plans again after each shuffle, and each shuffle is a job.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+_INTERPRETED: Final = {
+    **_PLANNED_ONCE,
+    "spark.sql.shuffle.partitions": "1",
+    # Compiling takes longer than a few rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 _SHORT_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
 """Java's second compiler pays off only for code that runs for minutes."""
 
@@ -54,7 +78,7 @@ _SHORT_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
 def spark_session(
     name: str = "audit", config: Mapping[str, str] | None = None, *, is_short: bool = False
 ) -> Iterator[SparkSession]:
-    """Yield a session and stop it at the end. An active session is used instead, and left unchanged.
+    """Yield a Spark session, and stop it at the end. An active session is used instead, and left unchanged.
 
     `config` is Spark's own, such as spark.master. `is_short`: the job ends before most of its code is worth compiling
     well. Python workers use the interpreter that runs this. With spark-submit, executors are on other machines, where
@@ -91,16 +115,36 @@ def spark_session(
 
 
 @contextmanager
-def for_few_rows(spark: SparkSession, *, is_wanted: bool) -> Iterator[None]:
-    """If wanted, let Spark interpret the queries of this context: compiling takes longer than a few rows."""
-    former = {key: spark.conf.get(key) for key in _INTERPRETED} if is_wanted else {}
-    for key in former:
-        spark.conf.set(key, _INTERPRETED[key])
+def for_events(spark: SparkSession, rows: int) -> Iterator[None]:
+    """Configure Spark for queries of this number of rows of events.
+
+    Up to LITTLE_ROWS are planned once, for one task, and interpreted; up to FEW_ROWS are planned once, for two tasks.
+    """
+    with _with_config(spark, _INTERPRETED if rows < LITTLE_ROWS else _PLANNED_ONCE if rows < FEW_ROWS else {}):
+        yield
+
+
+@contextmanager
+def for_results(spark: SparkSession, size: int) -> Iterator[None]:
+    """Configure Spark for queries of files of results with this number of bytes.
+
+    Small files are planned once: up to LITTLE_BYTES for one task, and interpreted, and larger ones for two tasks.
+    """
+    config = _INTERPRETED if size < LITTLE_BYTES else _PLANNED_ONCE if size < SOME_BYTES else {}
+    with _with_config(spark, config):
+        yield
+
+
+@contextmanager
+def _with_config(spark: SparkSession, config: Mapping[str, str]) -> Iterator[None]:
+    former = {key: spark.conf.get(key) for key in config}
+    for key, value in config.items():
+        spark.conf.set(key, value)
     try:
         yield
     finally:
-        for key, value in former.items():
-            spark.conf.set(key, str(value))
+        for key, before in former.items():
+            spark.conf.set(key, str(before))
 
 
 def is_not_of_py4j(record: logging.LogRecord) -> bool:
@@ -109,7 +153,7 @@ def is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def own_interrupts() -> Iterator[None]:
-    """Restore the handler of Ctrl-C afterwards.
+    """Restore the handler of Ctrl-C after this context.
 
     pyspark replaces it to cancel jobs over the very connection that Ctrl-C has just interrupted. A command with its own
     way to end would not be notified, and others would end with stack traces.

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
+from typing import Final
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -27,18 +28,22 @@ _PROBE = f"{DRAFTS}/{PROBE}"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Result of writing one table: its files by event-day (ISO; WHOLE for none), and the number of rows in them.
+    """The result of writing one table: its files by event-day (ISO; WHOLE for none), and their number of rows.
 
-    `sums` has the SHA-256 of each file in hexadecimal.
+    `sums` has the SHA-256 of each file in hexadecimal, `sizes` its number of bytes.
     """
 
     files: Mapping[str, tuple[str, ...]]
     rows: int
     sums: Mapping[str, str]
+    sizes: Mapping[str, int]
+
+
+NOTHING_WRITTEN: Final = Written({}, 0, {}, {})
 
 
 def prepare(spark: SparkSession, target: Target) -> None:
-    """Prepare a session, once before its first `write_table`.
+    """Prepare a session for writing results, once before its first `write_table`.
 
     Raises BadUseError if executors have a different folder of that name: what they wrote there would be lost without an
     error from Spark.
@@ -58,7 +63,7 @@ def prepare(spark: SparkSession, target: Target) -> None:
 
 
 def write_table(frame: DataFrame, table: str, results: str, version: str) -> Written:
-    """Write the frame as files of that table; they are not read until they are published."""
+    """Write the frame as files of that table. They are not read until they are published."""
     definition = result_tables()[table]
     target = open_target(results)
     draft = f"{DRAFTS}/{version}-{table}"
@@ -75,6 +80,7 @@ def write_table(frame: DataFrame, table: str, results: str, version: str) -> Wri
         {day: tuple(sorted(paths)) for day, paths in files.items()},
         sum(file.rows for file in put),
         {file.path: file.sha256 for file in put},
+        {file.path: file.size for file in put},
     )
 
 
@@ -102,8 +108,9 @@ def _placed(table: ResultTable, target: Target, draft: str, folder: Path, versio
             path = result_file(table.name, day, version, number)
             with file.open("rb") as opened:
                 sha256 = file_digest(opened, "sha256").hexdigest()
+                size = opened.tell()
             target.place(f"{draft}/{file.relative_to(folder)}", path)
-            put.append(PutFile(day, path, rows, sha256))
+            put.append(PutFile(day, path, rows, size, sha256))
     target.remove_folder(draft)
     return put
 

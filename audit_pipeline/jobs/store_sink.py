@@ -28,11 +28,12 @@ _ROW_GROUP_ROWS = 256 * 1024
 
 
 class PutFile(NamedTuple):
-    """A file of results; `day` is ISO, WHOLE for none. `sha256` is in hexadecimal."""
+    """A file of results; `day` is ISO, WHOLE for none. `size` is in bytes, `sha256` in hexadecimal."""
 
     day: str
     path: str
     rows: int
+    size: int
     sha256: str
 
 
@@ -92,7 +93,7 @@ class _ResultsWriter(DataSourceArrowWriter):
         path = result_file(self._table, day, self._version, number)
         packed = file.packed()
         target.put(path, packed)
-        return PutFile(day, path, file.rows, sha256(packed).hexdigest())
+        return PutFile(day, path, file.rows, len(packed), sha256(packed).hexdigest())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Store the list of files in a note: this also runs in a process of its own, and the driver has to read it."""

@@ -5,21 +5,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from audit_pipeline.contract import Boot
 from audit_pipeline.errors import BadUseError, never
 from audit_pipeline.hours import HOUR_US, hour_at, start_of
-from audit_pipeline.reading.recorded_connections import COLUMNS
+from audit_pipeline.reading.boot_events import CONNECTIONS, LIMITS, LIMITS_LEAD_US, BootEvents, BootPart
 from audit_pipeline.spool.listing import SegmentPath, segment_paths
 from audit_pipeline.spool.segment import GOES_ON, Footer, NoSegmentError, hour_of, named_by
-from audit_pipeline.spool.stored_segment import Boot, row_groups_at, with_footers
+from audit_pipeline.spool.stored_segment import row_groups_at, with_footers
 from audit_pipeline.spool.targets import Target
-
-LEAD_US: Final = HOUR_US
-"""Earlier events that are read, too: they say which connections are open and which rates are used at the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +30,7 @@ class MissingPart:
 
     @property
     def hours(self) -> list[str]:
-        """The hours of the clock (UTC) that it touches, such as 2026-11-22T05."""
+        """Return the hours of the clock (UTC) that the missing part touches, such as 2026-11-22T05."""
         return [f"{start_of(hour):%Y-%m-%dT%H}" for hour in range(hour_at(self.from_us), hour_at(self.to_us) + 1)]
 
 
@@ -62,7 +58,7 @@ class ConnectionLog:
         name = named_by(path.path)
         if name is None:
             return False
-        low = "" if self._from_us is None else hour_of(self._from_us - LEAD_US - HOUR_US)
+        low = "" if self._from_us is None else hour_of(self._from_us - LIMITS_LEAD_US - HOUR_US)
         return low <= name.hour and (self._to_us is None or name.hour <= hour_of(self._to_us))
 
     def _part(self, path: SegmentPath, why: str) -> MissingPart:
@@ -76,39 +72,36 @@ class ConnectionLog:
         began_us = int(began.timestamp()) * 1_000_000
         return MissingPart(cluster_id, int(broker_id), began_us, began_us, why)
 
-    @property
-    def boots(self) -> list[Boot]:
-        """The boots that have connections: cluster, broker and boot ID."""
-        return sorted({footer.boot for path, footer in self._footers.items() if path.table == "connection"})
+    def parts(self) -> list[BootPart]:
+        """Return the boots that have connections, with their files."""
+        paths: dict[tuple[Boot, str], list[str]] = defaultdict(list)
+        for path, footer in sorted(self._footers.items(), key=lambda item: (item[1].first_seq, item[0])):
+            paths[footer.boot, path.table].append(path.path)
+        return [
+            BootPart(boot, paths[boot, CONNECTIONS], paths[boot, LIMITS], self._from_us, self._to_us)
+            for boot in sorted({boot for boot, table in paths if table == CONNECTIONS})
+        ]
 
-    def connections(self, boot: Boot) -> pa.Table:
-        """Return the connection events of a boot with their times, in the order of their numbers."""
-        parts = [part.select([*COLUMNS, "ts"]) for part in self._rows("connection", boot)]
-        rows = pa.concat_tables(parts) if parts else None
-        if rows is None or not len(rows):
-            return pa.table({})
-        known = rows.filter(pc.is_valid(rows["decided_us"]))
-        if len(known) < len(rows):
-            times = rows.filter(pc.is_null(rows["decided_us"]))["ts"].cast(pa.int64())
-            first, last = pc.min(times).as_py(), pc.max(times).as_py()
-            why = f"{len(times):,} connections are of a version before 1.3 of events, which has no times of decisions"
-            self._missing.append(MissingPart(boot[0], boot[1], first, last, why))
-        return known.sort_by("seq")
+    def events(self, part: BootPart) -> BootEvents:
+        return BootEvents(part, self._target)
 
-    def _rows(self, table: str, boot: Boot) -> Iterator[pa.Table]:
-        low = None if self._from_us is None else self._from_us - LEAD_US
+    def note_unread(self, part: BootPart, events: BootEvents) -> None:
+        """Note as missing what of a part could not be read, or has no times."""
+        by_path = {path.path: path for path in self._footers}
+        self._missing += [self._part(by_path[path], "one of its files is damaged") for path in events.damaged]
+        if events.without_times_us is not None:
+            why = (
+                f"{events.without_times:,} connections are of a version before 1.3 of events, which has no times of "
+                "decisions"
+            )
+            self._missing.append(MissingPart(part.boot[0], part.boot[1], *events.without_times_us, why))
+
+    def _gaps(self, boot: Boot) -> Iterator[pa.Table]:
         for path, footer in sorted(self._footers.items()):
-            if path.table != table or footer.boot != boot:
+            if path.table != "gap" or footer.boot != boot:
                 continue
             try:
-                for rows in row_groups_at(path.path, table, self._target):
-                    ts = rows["ts"].cast(pa.int64())
-                    is_wanted = pc.is_valid(ts)
-                    if low is not None:
-                        is_wanted = pc.and_(is_wanted, pc.greater_equal(ts, low))
-                    if self._to_us is not None:
-                        is_wanted = pc.and_(is_wanted, pc.less(ts, self._to_us))
-                    yield rows.filter(is_wanted)
+                yield from row_groups_at(path.path, "gap", self._target)
             except NoSegmentError:
                 self._missing.append(self._part(path, "one of its files is damaged"))
 
@@ -119,7 +112,7 @@ class ConnectionLog:
             by_boot[footer.boot][footer.segments] = footer
         found = list(self._missing)
         for boot in by_boot:
-            for rows in self._rows("gap", boot):
+            for rows in self._gaps(boot):
                 found += (
                     MissingPart(boot[0], boot[1], ts, ts, f"{events:,} events are missing: {reason}")
                     for ts, events, reason in zip(

@@ -24,7 +24,7 @@ _ANEW: Final = (
     "source are added up again"
 )
 KEPT_US: Final = 2 * 24 * HOUR_US
-"""Age after which batches are removed: the results of `build` have their rows."""
+"""Age in microseconds after which batches are removed: the results of `build` have their rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,11 @@ Batches = Mapping[str, Mapping[str, LiveBatch]]
 
 @dataclass(frozen=True, slots=True)
 class LiveManifest:
-    """One version. `late` and `skewed` count, by query, all batches, including those that are not kept any more."""
+    """One version of published usage.
+
+    `late` and `skewed` have the numbers of such rows of all batches, by query. Batches that are not kept any more
+    count.
+    """
 
     source: str
     batches: Batches = field(default_factory=dict)
@@ -73,7 +77,7 @@ class LiveManifest:
         return replace(self, batches=_changed(self.batches, query, {str(number): batch}))
 
     def with_told(self, query: str, number: int, late: int, skewed: int) -> "LiveManifest":
-        """Return a manifest with Spark's counts of a finished batch; a repeated report changes nothing."""
+        """Return a manifest with Spark's counts of a finished batch. A repeated report changes nothing."""
         batch = self.batches.get(query, {}).get(str(number))
         if batch is None or batch.late is not None:
             return self
@@ -101,12 +105,15 @@ def _changed(batches: Batches, query: str, more: Mapping[str, LiveBatch]) -> Bat
 
 
 def read_live(target: Target) -> LiveManifest | None:
-    """Read the manifest in the folder `live` of results; None before the first. Raises OSError, BadUseError."""
+    """Read the manifest in the folder `live` of results; None before the first manifest.
+
+    Raises OSError, BadUseError.
+    """
     return read_manifest_file(target, LIVE_MANIFEST, LiveManifest, FORMAT, "the live results", _ANEW)
 
 
 def publish_live(target: Target, manifest: LiveManifest, gone: Iterable[str] = ()) -> None:
-    """Make this version visible to readers, then delete `gone`: files that it no longer names."""
+    """Make this version visible to readers, then delete `gone`, the files that the version no longer names."""
     target.put(LIVE_MANIFEST, manifest.packed())
     for path in gone:
         target.delete(path)

@@ -19,6 +19,7 @@ from hashlib import file_digest
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import dataset, fs
 
@@ -29,23 +30,29 @@ from audit_pipeline.spool.tables import schema_of
 from audit_pipeline.spool.targets import SUFFIX, Target
 
 MANIFEST = "_manifest.json"
-FORMAT = 4
+FORMAT = 5
 GRACE_S = 3600
 
 WHOLE = ""
-"""Stands for the day of a table that is not by day."""
+"""Text in place of the day for a table that is not by day."""
 OBJECTIVES = "objectives"
-"""Key of the summary: names of the requested objectives. One without any counted request is in no table."""
+"""Key of the summary with the names of requested objectives.
+
+An objective without any counted request is in no table.
+"""
 STATE_TABLE = "_state"
-"""The state of the source as a build has seen it: kept and superseded like a table."""
+"""Name under which the state of the source is kept and superseded like a table.
+
+It is the state that a build has seen.
+"""
 NOTE_PREFIX = "_written-"
 """Prefix of the notes that tasks of a build leave for its driver."""
 DRAFTS = "_drafts"
 """The folder for files that a build is writing, with a folder for each table."""
 PROBE = "_probe"
-"""The entry in that folder by which a build checks whether executors write into it."""
+"""The entry in the folder of drafts by which a build checks whether executors write into it."""
 PAGE, NUMBERS = "report.html", "report.json"
-"""The report, if it was put beside the results."""
+"""The names of the report's files, if the report was put beside the results."""
 _VERSION = r"\d{8}T\d{6}-[0-9a-f]{8}"
 _ROWS = re.compile(rf"([^/]+)/(?:event_date=[^/]+/)?{_VERSION}-\d+{re.escape(SUFFIX)}")
 _STATE = re.compile(rf"{STATE_TABLE}/{_VERSION}\.state")
@@ -62,7 +69,7 @@ _US = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One published version.
+    """One published version of the results.
 
     - `files`: the files of each table and event-day (ISO, WHOLE if there is none).
     - `days`: the record of each day: built_us, settings (of its results) and late (rows of files that came after
@@ -109,9 +116,10 @@ def has_results(target: Target) -> bool:
 
 
 def read_manifest(target: Target) -> Manifest | None:
-    """Read the manifest; None if nothing is published. Raises OSError; BadUseError if damaged or of another format.
+    """Read the manifest of results; None if nothing is published.
 
-    A damaged manifest does not count as missing: a build from nothing would remove the files that it names.
+    Raises OSError, and BadUseError for a damaged manifest or another format. A damaged manifest does not count as
+    missing: a build from nothing would remove the files that it names.
     """
     return read_manifest_file(target, MANIFEST, Manifest, FORMAT, "the results", _ANEW)
 
@@ -130,7 +138,10 @@ def require_files(target: Target, manifest: Manifest, tables: Collection[str]) -
 
 
 def require_readable(target: Target, manifest: Manifest, tables: Collection[str]) -> None:
-    """Read all files of these tables. Raises BadUseError for a damaged file, OSError if the store fails."""
+    """Check that all files of these tables of results can be read.
+
+    Raises BadUseError for a damaged file, OSError if the store fails.
+    """
     for path, why in damaged_files(target, manifest, tables):
         raise BadUseError(damaged(f"{path} of the results", why, _ANEW))
 
@@ -151,7 +162,7 @@ def damaged_files(target: Target, manifest: Manifest, tables: Collection[str]) -
 
 
 def _damage(file: pa.NativeFile, known: str | None) -> str | None:
-    """Return what is wrong with a file that has the sum `known`; None if it is whole. Raises OSError."""
+    """Return the fault of a file that has the sum `known`; None for a whole file. Raises OSError."""
     if known is not None:
         found = file_digest(file, "sha256").hexdigest()
         return None if found == known else "its SHA-256 is not that of the file that the build has written"
@@ -166,28 +177,31 @@ def _damage(file: pa.NativeFile, known: str | None) -> str | None:
 
 
 def successor(former: Manifest | None, manifest: Manifest) -> Manifest:
-    """Return the manifest with the files that it supersedes."""
+    """Return `manifest` with the files of `former` that it supersedes."""
     gone = {} if former is None else {**dict.fromkeys(former.named, manifest.built_us), **former.superseded}
     fresh_us, named = manifest.built_us - GRACE_S * _US, manifest.named
     superseded = {path: us for path, us in gone.items() if path not in named and us >= fresh_us}
     return replace(manifest, superseded=superseded)
 
 
-def remove_unpublished(target: Target, manifest: Manifest | None, now_us: int) -> None:
-    """Remove files of killed builds, and files that were superseded long ago.
+def remove_unpublished(target: Target, manifest: Manifest | None, now_us: int) -> Mapping[str, int]:
+    """Remove files of killed builds, and files that were superseded long ago. Return the sizes of all others by path.
 
     Files of the last day stay if other builds cannot be detected, as in an object store.
     """
     target.clean(lambda path: path in {MANIFEST, PAGE, NUMBERS} or _STATE.fullmatch(path) is not None)
     remove_drafts(target, _DRAFT)
     kept = set() if manifest is None else manifest.named | manifest.superseded.keys()
-    for path in [stored.path for stored in target.files()]:
+    sizes = {stored.path: stored.size for stored in target.files()}
+    for path in list(sizes):
         if _is_of_a_build(path) and path not in kept and _is_left_behind(target, path, now_us):
             target.delete(path)
+            del sizes[path]
+    return sizes
 
 
 def remove_drafts(target: Target, names: re.Pattern[str]) -> None:
-    """Remove the folders of these names that killed builds have left."""
+    """Remove the folders of these names, which killed builds have left."""
     selector = fs.FileSelector(DRAFTS, allow_not_found=True)
     for path in [info.path for info in target.file_system.get_file_info(selector)]:
         if names.fullmatch(path.rpartition("/")[2]):
@@ -218,7 +232,7 @@ def result_file(table: str, day: str, version: str, number: int) -> str:
 
 
 def publish(target: Target, manifest: Manifest) -> None:
-    """Make this version, and no other, visible to readers."""
+    """Make this version of the results visible to readers, and no other."""
     target.put(MANIFEST, manifest.packed())
 
 
@@ -229,10 +243,23 @@ def result_schema(table: str) -> pa.Schema:
 
 
 def table_of(target: Target, manifest: Manifest, table: str, schema: pa.Schema) -> dataset.Dataset:
-    """Return the published rows of a table, for Arrow and DuckDB; none if it has no files.
+    """Return the published rows of a table, for Arrow and DuckDB; no rows for a table without files.
 
     Reading compares the checksums of pages: otherwise a flipped bit could change a number without any error.
     """
     options = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
     as_parquet = dataset.ParquetFileFormat(default_fragment_scan_options=options)
     return dataset.dataset(manifest.of(table), schema=schema, format=as_parquet, filesystem=target.file_system)
+
+
+def counted(target: Target, manifest: Manifest) -> dict[str, int]:
+    """Count what the log has and what it lacks, over all days; it is complete if the last three numbers are 0.
+
+    quarantinedFiles counts files with anything set aside, including files whose day is unknown.
+    """
+    days, aside = (
+        table_of(target, manifest, name, result_schema(name)).to_table() for name in ("completeness", "quarantine")
+    )
+    sums = {name: pc.sum(days[name]).as_py() or 0 for name in ("events", "missing", "holes")}
+    paths = aside["path"].filter(pc.not_equal(aside["reason"], "duplicate"))
+    return {**sums, "quarantinedFiles": len(paths.unique())}

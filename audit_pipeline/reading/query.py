@@ -21,7 +21,10 @@ _HOURS = pa.schema([("arrival_date", pa.string()), ("arrival_hour", pa.string())
 
 
 class Events:
-    """One view for each table of the schema, with the hour of arrival as two more columns."""
+    """The events of segments and spools for SQL: one view for each table of the schema.
+
+    Each view also has the hour of arrival in two more columns.
+    """
 
     def __init__(self, target: Target | None, spools: Sequence[Path] = ()) -> None:
         self._connection = duckdb.connect()
@@ -58,12 +61,12 @@ class Events:
             self._connection.execute(f"CREATE VIEW {table} AS {union}")
 
     def ask(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Return the names of the columns, and the rows. Raises duckdb.Error."""
+        """Run a query in SQL over audit events. Return the names of the columns, and the rows. Raises duckdb.Error."""
         return fetched(self._connection.sql(sql))
 
 
 def fetched(asked: duckdb.DuckDBPyRelation | None) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Return the names of the columns, and the rows; none of both for SQL that is no question."""
+    """Return the names of the columns, and the rows; none of both for SQL that returns no rows."""
     if asked is None:
         return [], []
     # Through Arrow: DuckDB itself would need another package for times with a time zone.

@@ -5,7 +5,10 @@ from typing import Final
 
 import pyarrow as pa
 
+from audit_pipeline.errors import BadUseError
 from audit_pipeline.what_if.attempts import RecordedEvent
+from audit_pipeline.what_if.limits_in_force import RecordedLimit
+from connection_limits.recorded.rows import LimitEvent, LimitRow, RateKind
 
 COLUMNS: Final = (
     "seq",
@@ -23,7 +26,7 @@ COLUMNS: Final = (
     "arrived_us",
     "decided_us",
 )
-"""Columns of the fields of RecordedEvent, without the last one, which is computed from ts."""
+"""Names of the columns for the fields of RecordedEvent, without the last one, which is computed from ts."""
 
 
 _BATCH_ROWS: Final = 65_536
@@ -36,6 +39,22 @@ def recorded_events(rows: pa.Table) -> Iterator[RecordedEvent]:
         columns = [_values(batch.column(batch.schema.get_field_index(name))) for name in COLUMNS]
         wall_us = batch.column(batch.schema.get_field_index("ts")).cast(pa.int64())
         yield from map(RecordedEvent._make, zip(*columns, wall_us.to_pylist(), strict=True))
+
+
+def recorded_limits(rows: pa.Table) -> Iterator[RecordedLimit]:
+    """Yield the rows of the table connection_limit of one boot, in their order. Raises BadUseError."""
+    names = ("seq", "at_us", *LimitRow._fields, "further")
+    for batch in rows.to_batches(max_chunksize=_BATCH_ROWS):
+        columns = [_values(batch.column(batch.schema.get_field_index(name))) for name in names]
+        for seq, at_us, event, kind, *others, further in zip(*columns, strict=True):
+            try:
+                row = LimitRow(LimitEvent(event), None if kind is None else RateKind(kind), *others)
+            except ValueError as error:
+                raise BadUseError(
+                    f"the log has limits of a kind that this version does not know ({error}): read it with the version "
+                    "of the newest broker"
+                ) from None
+            yield RecordedLimit(seq, at_us, row, further)
 
 
 def _values(column: pa.Array) -> list[object]:

@@ -26,15 +26,16 @@ MEMORY = "1GB"
 
 
 class PublishedTables:
-    """All tables of the version of the results that was in force at creation; tables without files are empty.
+    """All tables of one version of the results: that in force when the object was created.
 
-    Raises BadUseError if nothing is published, or a file is missing or damaged; OSError if the store fails.
+    Tables without files are empty. Raises BadUseError if nothing is published, or a file is missing or damaged; OSError
+    if the store fails.
     """
 
     def __init__(self, target: Target) -> None:
         found = read_manifest(target)
         if found is None:
-            raise BadUseError("no results are published yet: run `build`, or give its --results")
+            raise BadUseError("no results are published yet: run `build`, or give the folder or URI of its results")
         require_files(target, found, list(result_tables()))
         self._target = target
         self.manifest: Manifest = found
@@ -48,7 +49,10 @@ class PublishedTables:
             self._connection.register(table, rows)
 
     def restrict(self, clusters: Sequence[str]) -> None:
-        """Leave out the rows of all other clusters. Rows whose cluster is not known stay: they may be of these."""
+        """Leave out the rows of all other clusters.
+
+        Rows whose cluster is not known stay: they may belong to these clusters.
+        """
         cluster_id = pc.field("cluster_id")
         for name, table in result_tables().items():
             if any(field.name == "cluster_id" for field in table.fields):
@@ -56,7 +60,10 @@ class PublishedTables:
                 self._connection.register(name, kept)
 
     def ask(self, sql: str, **given: Any) -> list[dict[str, Any]]:
-        """Return rows by names of columns; `$name` in the SQL stands for the argument of that name."""
+        """Run the SQL, and return rows by names of columns.
+
+        `$name` in the SQL stands for the argument of that name.
+        """
         named = {name: value for name, value in given.items() if f"${name}" in sql}
         # Through Arrow: DuckDB itself would need another package for times with a time zone.
         with self._damage_told():
@@ -64,7 +71,10 @@ class PublishedTables:
         return found
 
     def rows(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Return the names of the columns, and the rows. Raises duckdb.Error."""
+        """Run a query in SQL over the published results.
+
+        Return the names of the columns, and the rows. Raises duckdb.Error.
+        """
         with self._damage_told():
             return fetched(self._connection.sql(sql))
 

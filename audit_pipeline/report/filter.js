@@ -88,7 +88,16 @@
     const steps = time ? ` Clients and topics are counted in whole steps of ${usage.step / 60} minutes.` : "";
     const hidden = Object.entries(usage.folded).filter(([, number]) => number).map(([kind, number]) => `${number} small ${kind}`);
     const folded = hidden.length ? ` ${hidden.join(" and ")} are not among them: they are only counted together.` : "";
-    return ["Filtered by ", ...parts, `${time}.${told}${steps}${folded} Tiles and answers are not filtered.`];
+    return ["Filtered by ", ...parts, `${time}.${told}${steps}${folded}`];
+  };
+
+  // Tiles and answers have numbers that the page cannot compute for a part of the log.
+  const tellWhole = (filter) => {
+    for (const part of document.querySelectorAll("main > .tiles, main > .answers")) {
+      if (part.previousElementSibling?.matches(".unfiltered")) part.previousElementSibling.remove();
+      const what = part.matches(".tiles") ? "These numbers" : "These answers";
+      if (filter.isActive) part.before(make("p", { class: "unfiltered" }, `${what} are not filtered: ${form.dataset.whole}.`));
+    }
   };
 
   const apply = () => {
@@ -108,6 +117,7 @@
         each.closest(".scroll")?.toggleAttribute("data-out", parts.length > 0 && parts.every((part) => part.hasAttribute("data-out")));
       }
     }
+    tellWhole(filter);
     document.querySelectorAll("main > section[id]:not(.answers)").forEach((section) => tell(section, filter));
     document.querySelectorAll("form.filter").forEach((each) => each.dispatchEvent(new Event("input")));
     told.replaceChildren(...summary(found, filter, pairs));

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from kafka_bytes.printable import printable
 
 LONG = 90
-"""Longer names are cut where they are shown."""
+"""Length in characters from which names are cut where they are shown."""
 _VOID = frozenset({"br", "input", "link", "meta"})
 
 
@@ -18,11 +18,14 @@ class Markup(str):
 
 
 Child: TypeAlias = "str | Iterable[Child] | None"
-"""Iterables are inserted item by item; None is nothing."""
+"""The content of an element. Iterables are inserted item by item; None is nothing."""
 
 
 def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """Return an element. Attributes: `class_` is class, an underscore a hyphen; None and False leave one out."""
+    """Return an HTML element.
+
+    The attribute `class_` is class, an underscore is a hyphen; None and False leave an attribute out.
+    """
     opened = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
     return Markup(opened if name in _VOID else f"{opened}{together(children)}</{name}>")
 

@@ -10,7 +10,10 @@ from audit_pipeline.report.figures.report import Report, Subjects
 
 
 def with_cluster_names(report: Report, names: Mapping[str, str]) -> Report:
-    """Return the report with the name of each cluster that has one; an ID is added to a name of several clusters."""
+    """Return the report with the names of clusters in place of IDs.
+
+    An ID stays if its cluster has no name, and is added to a name of several clusters.
+    """
     if report.subjects is None or not names:
         return report
     times = Counter(names.values())

@@ -20,8 +20,10 @@ from audit_pipeline.report.sections.mirrors import mirrors_section
 from audit_pipeline.report.sections.objectives import objectives_section
 from audit_pipeline.report.sections.over_time import latency_section, traffic_section
 from audit_pipeline.report.sections.rankings import rankings_section
+from audit_pipeline.report.sections.recommended import recommended_section
 from audit_pipeline.report.sections.storms import storms_section
 from audit_pipeline.report.sections.tiles import tiles
+from audit_pipeline.report.sections.tried import tried_section
 from audit_pipeline.report.sections.usage import usage_section
 from audit_pipeline.report.words import moment_utc, span
 
@@ -33,6 +35,8 @@ _SECTIONS = (
     ("top", "Top", rankings_section),
     ("changes", "Changes", made_changes_section),
     ("storms", "Storms", storms_section),
+    ("recommended", "Recommended limits", recommended_section),
+    ("tried", "What if", tried_section),
     ("objectives", "Objectives", objectives_section),
     ("cost", "Cost", cost_section),
     ("idle", "Idle topics", idle_section),

@@ -15,7 +15,7 @@ MINUTE_US = 60 * SECOND_US
 HOUR_US = 60 * MINUTE_US
 DAY_US = 24 * HOUR_US
 WINDOW_US = 10 * MINUTE_US
-"""The windows of the tables."""
+"""Length in microseconds of the windows of the tables."""
 
 POINTS_MAX = 180
 """Maximum number of points of a line over time."""
@@ -36,7 +36,7 @@ _SHORTER_US = (
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch from a time to just before another."""
+    """A period from a time to just before another."""
 
     from_us: int
     to_us: int
@@ -63,10 +63,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a report shows: the last `days` days, or the time from `from_us` to just before `to_us`, and which clusters.
+    """The wanted content of a report: its time and its clusters.
 
-    `days` has no effect with `from_us`. `cluster` is an ID or a name, or its beginning and a star. None is no limit.
-    `cluster_names` are by ID; the page shows them instead.
+    The time is the last `days` days, or from `from_us` to just before `to_us`. `days` has no effect with `from_us`.
+    `cluster` is an ID or a name, or its beginning and a star. None is no limit. `cluster_names` are by ID; the page
+    shows them instead.
     """
 
     days: int = 7
@@ -103,7 +104,10 @@ class Windows:
 
 
 def windows(first_us: int, last_us: int, wanted: Wanted) -> Windows:
-    """Return the windows of a log with these first and last events. Raises BadUseError if the log has none of them."""
+    """Return the time spans of a report on a log with these first and last events.
+
+    Raises BadUseError if the log has none of the wanted time.
+    """
     covered = Span(first_us, last_us + 1)
     shown = _shown(covered, wanted)
     grain_us = MINUTE_US if shown.length_us <= _BY_MINUTES_US else 10 * MINUTE_US

@@ -17,7 +17,7 @@ def count(number: int) -> str:
 
 
 def about(number: int) -> str:
-    """Return a short number for sentences: 12.3 million."""
+    """Return the number as a short text for sentences, such as 12.3 million."""
     for size, name in _LARGE:
         if abs(number) >= size:
             return f"{number / size:.3g} {name}" if abs(number) < 1000 * size else f"{number / size:,.0f} {name}"
@@ -67,7 +67,7 @@ def latency(microseconds: int | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a percentage, never 100 % for less than all, and never 0 % for more than nothing."""
+    """Return the share as a percentage: never 100 % for less than all, and never 0 % for more than nothing."""
     hundredths = share * 100
     if 0 < hundredths < 0.001:
         return "less than 0.001 %"
@@ -87,7 +87,7 @@ def change(now: float, before: float) -> str:
 
 
 def length(length_us: int) -> str:
-    """Return a length in its two largest units: 2 d 4 h."""
+    """Return a length of time in its two largest units, such as 2 d 4 h."""
     parts = []
     for unit_us, name in ((DAY_US, "d"), (HOUR_US, "h"), (MINUTE_US, "min"), (SECOND_US, "s")):
         if length_us >= unit_us:

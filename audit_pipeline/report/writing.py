@@ -20,7 +20,7 @@ EVERYTHING = Wanted()
 
 
 class Rendered(NamedTuple):
-    """The page, its JSON, and the answers that both begin with."""
+    """A rendered report: the page, its JSON, and the answers with which both begin."""
 
     page: str
     numbers: str
@@ -28,7 +28,7 @@ class Rendered(NamedTuple):
 
 
 def rendered(results: Target, wanted: Wanted = EVERYTHING) -> Rendered:
-    """Render what is wanted. Raises BadUseError if the results do not have it, OSError if the store fails."""
+    """Render the wanted report. Raises BadUseError if the results do not have it, OSError if the store fails."""
     report = report_of(PublishedTables(results), wanted)
     shown = with_cluster_names(report, wanted.cluster_names)
     answers = answers_of(shown)
@@ -36,7 +36,10 @@ def rendered(results: Target, wanted: Wanted = EVERYTHING) -> Rendered:
 
 
 def write_report(results: Target, out: Path, wanted: Wanted = EVERYTHING) -> Iterable[Answer]:
-    """Write the page, and beside it the JSON under the same name with .json. Each file appears complete."""
+    """Write the page, and beside it the JSON under the same name with .json. Return the answers.
+
+    Each file appears complete. Raises BadUseError for an unusable path or report, OSError if the store fails.
+    """
     if out.suffix == ".json" or out.is_dir():
         raise BadUseError(f"{out} is not a file for a page: give a name such as report.html")
     if not out.parent.is_dir():
@@ -53,7 +56,7 @@ def write_report(results: Target, out: Path, wanted: Wanted = EVERYTHING) -> Ite
 
 
 def put_report(results: Target, wanted: Wanted = EVERYTHING) -> Iterable[Answer]:
-    """Put the page and its JSON beside the results."""
+    """Put the page and its JSON beside the results. Return the answers."""
     made = rendered(results, wanted)
     results.put(NUMBERS, made.numbers.encode())
     results.put(PAGE, made.page.encode())

@@ -29,6 +29,6 @@ def of_hours(
 
 
 def in_hours(ts: Column, hours: Collection[int], before: timedelta = NO_TIME, after: timedelta = NO_TIME) -> Column:
-    """Return whether a time is in one of these hours. Parquet's statistics can be used for the ranges."""
+    """Return the condition that a time is in one of these hours. Parquet's statistics can be used for the ranges."""
     ranges = ((start_of(first) - before, start_of(end) + after) for first, end in runs(hours))
     return reduce(Column.__or__, ((ts >= F.lit(first)) & (ts < F.lit(end)) for first, end in ranges))

@@ -17,7 +17,10 @@ _CAUSES: Final = ("principal", "client_id")
 
 
 def cost(usage: DataFrame, inventory_hours: DataFrame, prices: Prices | None) -> DataFrame:
-    """Compute the costs. Storage and partitions are entered without a name, then moved to those who cause them."""
+    """Return the cost of each day by principal or client ID, and by topic.
+
+    Storage and partitions are entered without a name, then moved to those who cause them.
+    """
     held = inventory_hours.groupBy(*_TOPIC).agg(
         F.sum("replica_bytes").alias("storage"), F.sum("partitions").alias("partitions")
     )

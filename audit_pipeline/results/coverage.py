@@ -17,7 +17,7 @@ _TIMES: Final = {"first_ts": F.min, "last_ts": F.max, "open_since": F.max}
 
 
 def coverage(heard_windows: DataFrame, holes: DataFrame, registrations: DataFrame, settled_us: int) -> DataFrame:
-    """Return a row for each ten minutes in which a broker has events, or lacks some.
+    """Return a row for each ten minutes in which a broker has events, or lacks events.
 
     `holes`: at_us, cluster_id, broker_id, holes, open_since_us. A registered broker without any event has one hole.
     Brokers that were registered before `settled_us` should have landed an event.

@@ -10,7 +10,10 @@ from audit_pipeline.results.settings import Objective
 
 
 def error_budget(objectives_result: DataFrame, objectives: Sequence[Objective]) -> DataFrame:
-    """Compute the budgets. Target and window are the current ones, even if they were different when a day was built."""
+    """Return how much of the error budget of each service level objective is spent.
+
+    Target and window are the current ones, even if they were different when a day was built.
+    """
     to_date = F.max("event_date").over(Window.partitionBy("cluster_id"))
     known = objectives_result.select(
         "event_date",

@@ -52,6 +52,7 @@ class EventFrames(NamedTuple):
     rollup: DataFrame
     gap: DataFrame
     change: DataFrame
+    connection_limit: DataFrame
 
 
 def event_schema(table: str) -> StructType:
@@ -63,7 +64,7 @@ def result_schema(table: str) -> StructType:
 
 
 def as_table(frame: DataFrame, table: str) -> DataFrame:
-    """Return the columns of a result in its order and types. Raises AnalysisException if one is missing."""
+    """Return the columns of a result in its order and types. Raises AnalysisException if a column is missing."""
     return frame.select(*(F.col(field.name).cast(field.dataType).alias(field.name) for field in result_schema(table)))
 
 

@@ -14,7 +14,11 @@ _HOUR_S: Final = 3600
 
 
 def heard_windows(events: EventFrames) -> DataFrame:
-    """Count each number once: partitions share that of their request, rows of an interval share theirs."""
+    """Count the numbers of events by window, so that each number counts once.
+
+    Rows of partitions are not counted: each has the number of its request. All rows of one interval of the rollup share
+    a range of numbers, which counts once.
+    """
     intervals = events.rollup.groupBy(*NUMBERED).agg(
         F.min("ts").alias("ts"), F.max(F.col("seq") - F.col("first_seq") + 1).alias("numbers")
     )
@@ -24,6 +28,7 @@ def heard_windows(events: EventFrames) -> DataFrame:
         _counted(events.connection, events=one),
         _counted(events.inventory, events=one),
         _counted(events.change, events=one),
+        _counted(events.connection_limit, events=one),
         _counted(intervals, events=F.col("numbers")),
         _counted(events.gap, gaps=one, missing=F.col("events")),
     ]

@@ -39,7 +39,8 @@ _REQUESTS: Final = 2**_BITS
 def packed(bucket: Column, requests: Column) -> Column:
     """Return a bucket and its requests as one number, whose lower bits are the requests.
 
-    Spark sorts and moves arrays of numbers several times as fast as arrays of structs. The order is that of buckets.
+    Spark sorts and moves arrays of numbers several times as fast as arrays of structs. The numbers have the order of
+    their buckets.
     """
     return bucket.cast("bigint") * _REQUESTS + F.least(requests, F.lit(_REQUESTS - 1))
 

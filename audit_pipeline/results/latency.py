@@ -13,7 +13,10 @@ _KEY: Final = (*_WINDOW, "dimension", "name")
 
 
 def latency(latency_hist: DataFrame) -> DataFrame:
-    """Compute latencies. Rows that count requests have two dimensions, rows of topics have one."""
+    """Return percentiles of the service times of requests, by API, principal or topic.
+
+    Rows that count requests have two dimensions, rows of topics have one.
+    """
     of_requests = F.array(
         _named("api", F.lit("")),
         _named("principal", F.col("principal")),

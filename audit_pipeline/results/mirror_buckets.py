@@ -10,9 +10,12 @@ from audit_pipeline.results.tables import WINDOW_MINUTES
 from audit_pipeline.results.times import after, begun
 
 GUARD_S: Final = 2
-"""Tolerance for records out of order within a batch: its first timestamp need not be the lowest."""
+"""Tolerance in seconds for records out of order within a batch: its first timestamp need not be the lowest."""
 BUCKETS_MAX: Final = 144
-"""A day. A batch with older records is counted where it ends, and in this number of possible buckets."""
+"""Maximum number of buckets over which a batch is spread: a day.
+
+A batch with older records is counted where it ends, and in this number of possible buckets.
+"""
 
 _BUCKET_S: Final = WINDOW_MINUTES * 60
 _PRODUCE: Final = 0
@@ -21,7 +24,10 @@ _TOPIC = ("event_date", "hour", "cluster_id", "topic")
 
 
 def mirror_buckets(partition: DataFrame) -> DataFrame:
-    """Count records by bucket. Batches with the same first and last bucket are summed before they are expanded."""
+    """Count the records of partitions by bucket.
+
+    Batches with the same first and last bucket are summed before they are expanded.
+    """
     is_produced = (F.col("api_key") == _PRODUCE) & (F.col("error_code") == 0) & (F.col("records") > 0)
     has_time = F.col("base_ts").isNotNull() & F.col("max_ts").isNotNull()
     reach = partition.where(is_produced & has_time).select(

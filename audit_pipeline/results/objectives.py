@@ -14,7 +14,10 @@ _KEY = ("event_date", "cluster_id", "objective", "target")
 
 
 def objectives(latency_hist: DataFrame, objectives: Sequence[Objective]) -> DataFrame:
-    """Count requests by objective; one row of latency_hist may count for several objectives."""
+    """Return how many requests met or missed each service level objective.
+
+    One row of latency_hist may count for several objectives.
+    """
     counted = latency_hist.select("event_date", "cluster_id", "requests", "errors", F.inline(_met(objectives)))
     days = counted.groupBy(*_KEY).agg(*(F.sum(name).alias(name) for name in ("requests", "errors", "in_time")))
     # Histograms of level rollup include requests with errors: the good ones are at most those without an error.

@@ -18,38 +18,43 @@ RESOURCES: Final = {
     "storage": ("storage_per_gib_month", 2**30 * 730),
     "partitions": ("partition_per_hour", 1),
 }
-"""For each resource with a price: its key in the price file, and the number of units that the price is for.
+"""The price key and the number of priced units of each resource.
 
 Units are bytes, requests, byte-hours and partition-hours. A month has 730 hours.
 """
 
 WINDOW_DAYS: Final = 30
-"""Default window of an objective."""
+"""Default window of an objective in days."""
 
 APIS: Final = (
-    "AcceptLogLoss", "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterReplicaLogDirs",
-    "AlterUserScramCredentials", "ApiVersions", "BrokerMetadata", "ClusterMetadata", "ConsumerGroupDescribe",
-    "ConsumerGroupHeartbeat", "CreateAcls", "CreatePartitions", "CreateTopics", "DeleteAcls", "DeleteGroups",
-    "DeleteRecords", "DeleteTopics", "DescribeAcls", "DescribeClientQuotas", "DescribeCluster",
-    "DescribeConfigs", "DescribeGroups", "DescribeLogDamage", "DescribeLogDirs", "DescribeProducers",
-    "DescribeQuorum", "DescribeTopicPartitions", "DescribeUserScramCredentials", "ElectLeaders", "Fetch",
-    "FindCoordinator", "GetTelemetrySubscriptions", "Heartbeat", "IncrementalAlterConfigs", "InitProducerId",
-    "JoinGroup", "LeaveGroup", "ListConfigResources", "ListGroups", "ListOffsets", "ListPartitionReassignments",
-    "Metadata", "OffsetCommit", "OffsetDelete", "OffsetFetch", "OffsetForLeaderEpoch", "Ping", "Produce",
-    "PushTelemetry", "RegisterConsumer", "ReplicaRange", "SaslAuthenticate", "SaslHandshake", "StartFetcher",
-    "StopFetcher", "SyncGroup", "UnregisterBroker", "UpdateFeatures",
+    "AcceptLogLoss", "AddOffsetsToTxn", "AddPartitionsToTxn", "AlterClientQuotas", "AlterConfigs",
+    "AlterPartitionReassignments", "AlterReplicaLogDirs", "AlterUserScramCredentials", "ApiVersions",
+    "BrokerMetadata", "ClusterMetadata", "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "CreateAcls",
+    "CreatePartitions", "CreateTopics", "DeleteAcls", "DeleteGroups", "DeleteRecords", "DeleteTopics",
+    "DescribeAcls", "DescribeClientQuotas", "DescribeCluster", "DescribeConfigs", "DescribeGroups",
+    "DescribeLogDamage", "DescribeLogDirs", "DescribeProducers", "DescribeQuorum", "DescribeTopicPartitions",
+    "DescribeTransactions", "DescribeUserScramCredentials", "ElectLeaders", "EndTxn", "Fetch", "FindCoordinator",
+    "GetTelemetrySubscriptions", "Heartbeat", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup",
+    "LeaveGroup", "ListConfigResources", "ListGroups", "ListOffsets", "ListPartitionReassignments",
+    "ListTransactions", "Metadata", "OffsetCommit", "OffsetDelete", "OffsetFetch", "OffsetForLeaderEpoch", "Ping",
+    "Produce", "PushTelemetry", "RegisterConsumer", "ReplicaRange", "SaslAuthenticate", "SaslHandshake",
+    "StartFetcher", "StopFetcher", "SyncGroup", "TxnOffsetCommit", "UnregisterBroker", "UpdateFeatures",
+    "WriteTxnMarkers",
 )  # fmt: skip
 """Kafka's names of the APIs that brokers serve, and this project's names of its own APIs, as in events."""
 
 OBJECTIVES_MAX: Final = 50
 MIRRORS_MAX: Final = 20
 MIRROR_TOPICS_MAX: Final = 100
-"""Each is a part of one query; the resource AuditPipeline has the same bounds."""
+"""Maximum number of topics of a mirror.
+
+Each is a part of one query; the resource AuditPipeline has the same bounds.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """`price` of each resource in `currency`, for the number of units in RESOURCES."""
+    """The prices of resources: `price` of each resource in `currency`, for the number of units in RESOURCES."""
 
     currency: str
     price: Mapping[str, float]
@@ -57,9 +62,9 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A share `target` of the requests must be answered without error within `latency_ms`, over `window_days`.
+    """An objective: a share `target` of the requests must be answered without error within `latency_ms`.
 
-    `cluster_id`, `topic` and `principal` are None if all count.
+    It holds over `window_days`. `cluster_id`, `topic` and `principal` are None if all count.
     """
 
     name: str
@@ -74,7 +79,7 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """Topics of one cluster that a mirror copies to another, where their names begin with `prefix`.
+    """A mirror: topics of one cluster are copied to another, where their names begin with `prefix`.
 
     `topics` are names, or prefixes of names followed by a star; none means all. Names of the source that begin with an
     underscore never count.
@@ -89,26 +94,31 @@ class Mirror:
 
 @dataclass(frozen=True, slots=True)
 class StormLimits:
-    """When at most ten seconds in a row of a listener are stormy: reaching either limit is enough."""
+    """The limits of a connection storm: numbers within at most ten consecutive seconds of a listener.
+
+    Reaching one of the two is enough.
+    """
 
     connections: int = 200
-    """Accepted and refused connections together."""
+    """Number of accepted and refused connections together."""
     held: int = 20
-    """Connections that a limit delayed or refused."""
+    """Number of connections that a limit delayed or refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that results depend on except events."""
+    """The settings of the results: everything that results depend on except events."""
 
     prices: Prices | None = None
     objectives: tuple[Objective, ...] = ()
     mirrors: tuple[Mirror, ...] = ()
     storms: StormLimits = StormLimits()
+    what_if: str | None = None
+    """Limits to try on connections, as JSON: see `what_if.limits`."""
 
 
 def read_prices(text: str) -> Prices:
-    """Parse {"currency": "EUR", "ingress_per_gib": 0.02, ...}; a missing resource costs nothing."""
+    """Parse the prices {"currency": "EUR", "ingress_per_gib": 0.02, ...}. A missing resource costs nothing."""
     read = _object(_json(text, "prices"), "prices")
     keys = {key: resource for resource, (key, _) in RESOURCES.items()}
     _only(read, {"currency", *keys}, "prices")
@@ -171,7 +181,7 @@ def read_mirrors(text: str) -> tuple[Mirror, ...]:
 
 
 def read_storms(text: str) -> StormLimits:
-    """Parse {"connections": 200, "held": 20}; missing values are the defaults of StormLimits."""
+    """Parse the limits {"connections": 200, "held": 20}. Missing values are the defaults of StormLimits."""
     read = _object(_json(text, "storms"), "storms")
     _only(read, {field.name for field in fields(StormLimits)}, "storms")
     for key, value in read.items():
@@ -183,7 +193,7 @@ def read_storms(text: str) -> StormLimits:
 def _json(text: str, what: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadUseError(f"the file of {what} is not JSON: {error}") from None
 
 

@@ -15,12 +15,15 @@ from typing import Any, Final
 from audit_pipeline.contract import Field, fields_of
 
 UNKNOWN: Final = "(unknown)"
-"""Stands for the client of a partition's row whose request is missing because its file was set aside."""
+"""Text for the client of a partition's row whose request is missing because its file was set aside."""
 NONE: Final = "(none)"
-"""Stands for a missing name, such as a client ID that was not sent."""
+"""Text for a missing name, such as a client ID that was not sent."""
 
 OWN_CLIENTS: Final = "sluicegate-"
-"""The client IDs of this project's own clients begin with it: pages and commands leave them out unless asked."""
+"""The beginning of the client IDs of this project's own clients.
+
+Pages and commands leave these clients out unless asked.
+"""
 
 
 def is_own_client(column: str) -> str:
@@ -40,25 +43,25 @@ GROUP BY cluster_id, principal HAVING bool_and(is_follower OR {is_own_client("cl
 
 
 WINDOW_MINUTES: Final = 10
-"""Windows of usage and latency, and buckets of the comparison with mirrors."""
+"""Minutes of a window of usage and latency, and of a bucket of the comparison with mirrors."""
 BIN_S: Final = 1
-"""Bins in which connections of storms are counted."""
+"""Seconds of a bin in which connections of storms are counted."""
 
 
 class Kind(StrEnum):
-    """How a table is computed."""
+    """The kind of a table: what it is computed from."""
 
     FACT = "fact"
-    """From the events of some hours, or from other facts of a day."""
+    """Computed from the events of some hours, or from other facts of a day."""
     DAILY = "daily result"
-    """From the facts of some hours, or of a day."""
+    """Computed from the facts of some hours, or of a day."""
     WHOLE = "whole result"
-    """From the facts of all days that are kept; computed again by each build."""
+    """Computed from the facts of all days that are kept, again by each build."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """One table. `key` identifies a row; in facts and daily results its first field is event_date.
+    """One table of results. `key` identifies a row; in facts and daily results its first field is event_date.
 
     `hour_of` is the field whose hour is that of the events of a row; None if a row is made from a day or more.
     """
@@ -85,7 +88,7 @@ def result_definition() -> Mapping[str, Any]:
 
 @cache
 def result_tables() -> Mapping[str, ResultTable]:
-    """Return the tables by name, facts first. Types are those of audit events, and date and double."""
+    """Return the tables of results by name, facts first. Types are those of audit events, and date and double."""
     return {name: _table(name, read) for name, read in result_definition()["tables"].items()}
 
 

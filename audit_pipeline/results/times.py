@@ -11,5 +11,5 @@ def begun(ts: Column, seconds: int) -> Column:
 
 
 def after(ts: Column, seconds: int) -> Column:
-    """Return the time `seconds` later; earlier if negative."""
+    """Return the time `seconds` after `ts`; earlier if `seconds` is negative."""
     return F.timestamp_micros(F.unix_micros(ts) + F.lit(seconds * 1_000_000))

@@ -7,7 +7,10 @@ from audit_pipeline.results.frames import as_table
 
 
 def topic_days(usage: DataFrame) -> DataFrame:
-    """Compute the use. A topic with errors only has a row, with nothing produced and nothing fetched."""
+    """Return how much was produced to each topic, and fetched from it, on each day.
+
+    A topic with errors only has a row, with nothing produced and nothing fetched.
+    """
     by_clients = usage.where(F.col("topic").isNotNull() & ~F.col("is_follower"))
     used = by_clients.groupBy("event_date", "cluster_id", "topic").agg(
         _last_with("in_bytes").alias("last_produced"),

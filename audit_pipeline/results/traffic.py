@@ -16,7 +16,10 @@ _SUMS: Final = (
 
 
 def traffic(usage: DataFrame) -> DataFrame:
-    """Compute the traffic. A row of usage has one dimension after another, each as a row with two short names."""
+    """Return the traffic in windows of ten minutes, by one dimension at a time, such as client or topic.
+
+    A row of usage has one dimension after another, each as a row with two short names.
+    """
     is_topic = F.col("topic").isNotNull()
     software = F.nullif(F.concat_ws(" ", "software_name", "software_version"), F.lit(""))
     names = {

@@ -4,13 +4,14 @@ The table `quarantine` defines what is set aside, the table `completeness` defin
 """
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
 from sys import intern
 from typing import NamedTuple
 
+from audit_pipeline.contract import Boot
 from audit_pipeline.hours import HOUR_US, by_day, hour_at, shown
 from audit_pipeline.ranges import NumberRanges
 
@@ -18,14 +19,13 @@ DAY_US = 24 * HOUR_US
 CLOCK_BACK_US = 7 * DAY_US
 CLOCK_AHEAD_US = 5 * 60_000_000
 LOST = "lost"
-"""The reason in `quarantine` for files that were deleted before an hour of theirs was built, on the `event_date`."""
+"""The reason in `quarantine` for files that were deleted before one of their hours was built, on `event_date`."""
 
 _GOES_ON = "next"
 """As `end` in spool.segment.Footer: another segment follows."""
 
-Boot = tuple[str, int, str]
 Ranges = dict[tuple[str, Boot], NumberRanges]
-"""By table and boot: the spools that the files were made from."""
+"""The spools that files were made from, by table and boot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +56,16 @@ class SegmentEntry:
     ts_max: int | None
     clock_rows: int = 0
     siblings: Mapping[str, int] = field(default_factory=dict)
-    """Number of rows of each table of the segment."""
+    """Number of rows of each table in the segment."""
     fault: str | None = None
     detail: str | None = None
     is_present: bool = True
     unbuilt: tuple[int, ...] = ()
-    """Hours with events of the file that were not built with it yet, or never will be."""
+    """Hours with events of the file that were not built with the file yet, or never will be."""
     counts: bool = True
-    """False for a file that was left out at the last scan, such as a copy."""
+    """Whether the file counts; False for a file that was left out at the last scan, such as a copy."""
     changed_ns: int | None = None
-    """When the file was written, according to its store; None if the store does not report it."""
+    """Time when the file was written, according to its store, in nanoseconds; None if the store does not report it."""
 
     @property
     def boot(self) -> Boot:
@@ -73,23 +73,23 @@ class SegmentEntry:
 
     @property
     def earliest_us(self) -> int:
-        """Rows with an earlier time have an impossible time."""
+        """Return the earliest possible time of the file's rows."""
         return self.opened_us - CLOCK_BACK_US
 
     @property
     def latest_us(self) -> int:
-        """Rows with a later time have an impossible time."""
+        """Return the latest possible time of the file's rows."""
         return self.closed_us + CLOCK_AHEAD_US
 
     def hours(self) -> range:
-        """Return the hours of events that its rows may have."""
+        """Return the hours of events that the file's rows may have."""
         if self.ts_min is None or self.ts_max is None or self.fault is not None:
             return range(0)
         return range(hour_at(self.ts_min), hour_at(self.ts_max) + 1)
 
 
 class SetAside(NamedTuple):
-    """A row of `quarantine`."""
+    """A file that was set aside: a row of `quarantine`."""
 
     path: str
     reason: str
@@ -102,7 +102,10 @@ class SetAside(NamedTuple):
 
 
 class Hole(NamedTuple):
-    """Numbers without an event or a gap, at the time that they count for. One of them may be an open boot's end."""
+    """Missing numbers, without an event or a gap, at the time that they count for.
+
+    One of them may be an open boot's end.
+    """
 
     at_us: int
     cluster_id: str
@@ -111,8 +114,16 @@ class Hole(NamedTuple):
     open_since_us: int | None = None
 
 
+def of_tables(entries: Iterable[SegmentEntry], tables: Collection[str] | None) -> Iterator[SegmentEntry]:
+    """Yield the entries of these tables; None is all tables."""
+    return (entry for entry in entries if tables is None or entry.table in tables)
+
+
 def with_shared_names(entry: SegmentEntry) -> SegmentEntry:
-    """Return the entry with names that are the same objects in all entries: there may be a hundred thousand."""
+    """Return the entry with interned names.
+
+    There may be a hundred thousand entries: equal names of all entries then are one object in memory.
+    """
     return replace(
         entry,
         source=intern(entry.source),
@@ -134,7 +145,7 @@ def set_aside(entry: SegmentEntry, reason: str, detail: str | None, rows: int | 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All known files.
+    """All files of the audit log that a reader has found.
 
     - `entries`: the files whose events count.
     - `apart`: the files that are set aside.
@@ -315,7 +326,7 @@ def _are_all_in(ranges: Ranges, table: str, entry: SegmentEntry) -> bool:
 
 
 def is_new(entry: SegmentEntry, known: Ranges) -> bool:
-    """Whether the file exists and some of its spools are new."""
+    """Return whether the file exists and some of its spools are new."""
     return entry.is_present and not _are_all_in(known, entry.table, entry)
 
 
@@ -336,7 +347,7 @@ def hours_that_lost(entries: Iterable[SegmentEntry]) -> set[int]:
 
 
 def holes(found: Catalogue, deleted: Mapping[Boot, int], settled_us: int) -> list[Hole]:
-    """Count numbers between segments, rows of missing files, and one for a boot that lacks its end.
+    """Count the missing numbers: those between segments, rows of missing files, and one for a boot that lacks its end.
 
     `deleted` is, by boot, the last number that retention deleted. What brokers recorded before `settled_us` should have
     landed: a broker's last boot is open if it has no end, and no segment that ended later.

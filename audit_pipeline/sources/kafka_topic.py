@@ -24,6 +24,7 @@ from audit_pipeline.sources.catalogue import (
     Hole,
     SegmentEntry,
     holes,
+    of_tables,
 )
 from audit_pipeline.sources.connector import COORDINATES
 from audit_pipeline.sources.look import SegmentListing
@@ -37,14 +38,17 @@ Offsets = Mapping[int, int]
 
 
 class TopicRecords(Protocol):
-    """The records of a topic. Raises OSError if the brokers do not answer, BadUseError if there is no such topic."""
+    """The records of an audit topic, read from Kafka.
+
+    Raises OSError if the brokers do not answer, BadUseError if there is no such topic.
+    """
 
     def bounds(self) -> dict[int, tuple[int, int]]:
-        """Return, by partition, the first offset and the one after the last."""
+        """Return, by partition, the first offset and the offset after the last."""
         ...
 
     def since(self, ms: int) -> dict[int, int]:
-        """Return, by partition, an offset before which all records are older; negative if all records are."""
+        """Return, by partition, an offset before which all records are older than `ms`; negative if all records are."""
         ...
 
     def frame(self, first: Offsets, end: Offsets) -> DataFrame:
@@ -54,7 +58,7 @@ class TopicRecords(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TopicEntry:
-    """One table of a segment, and where its rows begin in the topic."""
+    """One table of a segment in a topic, with the offset at which the table's rows begin."""
 
     entry: SegmentEntry
     partition: int
@@ -63,14 +67,21 @@ class TopicEntry:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """The stored state. `offsets`: by partition the offset up to which ends of segments were read."""
+    """The stored state of the last scan of a topic.
+
+    `offsets` has, by partition, the offset up to which the topic was scanned for records that end a segment. `entries`
+    are the tables of the segments whose ends were found.
+    """
 
     offsets: dict[int, int] = field(default_factory=dict)
     entries: tuple[TopicEntry, ...] = ()
 
 
 class AuditTopic(SegmentListing):
-    """One scan of a topic. Raises OSError if its brokers do not answer, BadUseError if it is missing or replaced."""
+    """One scan of an audit topic.
+
+    Raises OSError if its brokers do not answer, BadUseError if it is missing or replaced.
+    """
 
     def __init__(self, source: str, records: TopicRecords, remembered: bytes | None, now_us: int) -> None:
         self._source = source
@@ -87,7 +98,10 @@ class AuditTopic(SegmentListing):
         self._see([each.entry for each in self._entries if each.entry.is_present])
 
     def holes(self, settled_us: int) -> Sequence[Hole]:
-        """Return holes; if the topic has lost its beginning, numbers before a boot's first segment count as deleted."""
+        """Return the missing numbers of the topic.
+
+        If the topic has lost its beginning, numbers before a boot's first segment count as deleted.
+        """
         deleted: dict[tuple[str, int, str], int] = {}
         if any(self._low.values()):
             for entry in self.found.told:
@@ -95,9 +109,10 @@ class AuditTopic(SegmentListing):
                 deleted[entry.boot] = min(deleted.get(entry.boot, before), before)
         return holes(self.found, deleted, settled_us)
 
-    def rows_of(self, hours: Collection[int], *, only_new: bool = False) -> int:
+    def rows_of(self, hours: Collection[int], *, only_new: bool = False, tables: Collection[str] | None = None) -> int:
         old = {each.entry.path for each in self._former.entries} if only_new else ()
-        return sum(entry.rows for entry in self.found.touching(hours) if entry.path not in old)
+        wanted = of_tables(self.found.touching(hours), tables)
+        return sum(entry.rows for entry in wanted if entry.path not in old)
 
     def events(self, spark: SparkSession, hours: Collection[int]) -> EventFrames:
         wanted = self.found.touching(hours)
@@ -110,7 +125,7 @@ class AuditTopic(SegmentListing):
         return EventFrames(**{table: events_of(records, table, wanted) for table in contract().tables})
 
     def scan_again(self, hours: Collection[int]) -> bool:
-        """Return False: brokers have validated the content of a topic."""
+        """Return False, because another attempt would not help: brokers have validated the content of a topic."""
         return False
 
     def remembered(self) -> bytes:
@@ -229,7 +244,7 @@ def _offsets(topic: str, offsets: Offsets) -> str:
 
 
 def entries_of(source: str, footer: Footer) -> Iterable[SegmentEntry]:
-    """Yield the entries of a segment as if its files were landed."""
+    """Yield the entries of a segment in a topic, in the form of landed files."""
     low, high = footer.segments
     number = f"{low:08d}" if low == high else f"{low:08d}-{high:08d}"
     name = segment_name(footer.cluster_id, footer.broker_id, footer.boot_id, number)

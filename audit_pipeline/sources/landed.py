@@ -2,12 +2,15 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import date
+from typing import Final
 
 from pyspark.sql import SparkSession
 
 from audit_pipeline.contract import contract
+from audit_pipeline.hours import hours_of_day
 from audit_pipeline.results.frames import EventFrames, event_schema
-from audit_pipeline.sources.catalogue import Hole, SegmentEntry, holes, with_shared_names
+from audit_pipeline.sources.catalogue import Hole, SegmentEntry, holes, of_tables, with_shared_names
 from audit_pipeline.sources.local_frame import local_frame
 from audit_pipeline.sources.look import SegmentListing
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
@@ -15,6 +18,9 @@ from audit_pipeline.sources.remembered import packed, unpacked
 from audit_pipeline.sources.segments import any_has_gone, damaged, look
 from audit_pipeline.spool.targets import Target, open_target
 from audit_pipeline.upkeep.retention import expired
+
+HOURS_BEFORE: Final = 2
+"""Hours before a day whose limits a replay needs: brokers report all of them every hour."""
 
 
 class LandedSegments(SegmentListing):
@@ -38,12 +44,12 @@ class LandedSegments(SegmentListing):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing, not even the record that retention leaves when it deletes everything."""
+        """Return whether there is nothing, not even the record that retention leaves when it deletes everything."""
         return super().is_empty and not any(map(expired, self._targets.values()))
 
     @property
     def newest_us(self) -> int:
-        """The time at which the newest segment ended; 0 without any."""
+        """Return the time at which the newest segment ended; 0 without any."""
         return max((entry.closed_us for entry in self.found.entries), default=0)
 
     def holes(self, settled_us: int) -> Sequence[Hole]:
@@ -52,11 +58,10 @@ class LandedSegments(SegmentListing):
             deleted.update(expired(target))
         return holes(self.found, deleted, settled_us)
 
-    def rows_of(self, hours: Collection[int], *, only_new: bool = False) -> int:
+    def rows_of(self, hours: Collection[int], *, only_new: bool = False, tables: Collection[str] | None = None) -> int:
         old = self._known_files if only_new else ()
-        return sum(
-            entry.rows for entry in self.found.touching(hours) if (entry.source, entry.path, entry.size) not in old
-        )
+        wanted = of_tables(self.found.touching(hours), tables)
+        return sum(entry.rows for entry in wanted if (entry.source, entry.path, entry.size) not in old)
 
     def events(self, spark: SparkSession, hours: Collection[int]) -> EventFrames:
         wanted = self.found.touching(hours)
@@ -70,6 +75,11 @@ class LandedSegments(SegmentListing):
                 frame = part if frame is None else frame.unionByName(part) if part is not None else frame
             frames[table] = local_frame(spark, schema) if frame is None else frame
         return EventFrames(**frames)
+
+    def files(self, day: date) -> list[SegmentEntry]:
+        """Return the files that exist and may have events of a day, or of the two hours before it."""
+        hours = hours_of_day(day)
+        return self.found.touching([*range(hours[0] - HOURS_BEFORE, hours[0]), *hours])
 
     def scan_again(self, hours: Collection[int]) -> bool:
         wanted = self.found.touching(hours)
@@ -87,7 +97,7 @@ class LandedSegments(SegmentListing):
         return True
 
     def remembered(self) -> bytes:
-        """Return the files that count, and other files that need not be read again."""
+        """Return the state for the next scan: the files that count, and other files that need not be read again."""
         counting = [entry if entry.counts else replace(entry, counts=True) for entry in self.found.entries]
         # A file that was damaged after it had counted is listed twice: results were built with it, and its fault is
         # reported.

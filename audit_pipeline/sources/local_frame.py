@@ -10,7 +10,10 @@ from pyspark.sql.types import StructType
 
 
 def local_frame(spark: SparkSession, schema: StructType, rows: Iterable[Sequence[Any]] = ()) -> DataFrame:
-    """Return a frame of a few rows that Spark plans with: it needs no Python worker, and drops what has no row."""
+    """Return a frame of a few rows, which are part of Spark's query plan.
+
+    Spark needs no Python worker to read the rows, and makes no empty partitions for them.
+    """
     wanted = to_arrow_schema(schema, timezone="UTC")
     columns = list(zip(*rows, strict=True)) or [()] * len(wanted)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, wanted, strict=True)]

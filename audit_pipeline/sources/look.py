@@ -15,7 +15,7 @@ from audit_pipeline.sources.catalogue import (
 
 
 class SegmentListing:
-    """Segments that exist now, and those that hours were built with before (`former`)."""
+    """The segments that exist now, and those that hours were built with before (`former`)."""
 
     def __init__(self, former: Sequence[SegmentEntry]) -> None:
         self._counting = [entry for entry in former if entry.fault is None and entry.counts]

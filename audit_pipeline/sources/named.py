@@ -20,7 +20,7 @@ def named_source(
     now_us: int,
     client: ClientProperties = PLAINTEXT,
 ) -> EventSource:
-    """Open a topic, to which `client` connects, or folders and URIs. Raises BadUseError, OSError."""
+    """Open a source: a topic, to which `client` connects, or folders and URIs. Raises BadUseError, OSError."""
     if not is_topic(sources[0]):
         return landed_source(sources, remembered, now_us)
     # Reading files needs no Kafka client.
@@ -32,7 +32,7 @@ def named_source(
 
 
 def landed_source(sources: Sequence[str], remembered: bytes | None, now_us: int) -> LandedSegments:
-    """Open folders and URIs, which needs no Spark. Raises BadUseError, OSError."""
+    """Open folders and URIs as a source, which needs no Spark. Raises BadUseError, OSError."""
     with _damage_told(sources[0]):
         return LandedSegments(sources, remembered, now_us)
 

@@ -29,7 +29,10 @@ _UNKNOWN_BYTES = 4 * 1024 * 1024
 
 
 class WantedFile(NamedTuple):
-    """A file of a source. With bounds, only rows whose `ts` (microseconds) is within them. `size` is 0 if unknown."""
+    """A file of the audit log that has to be read.
+
+    With bounds, only rows whose `ts` (microseconds) is within them. `size` is 0 if unknown.
+    """
 
     path: str
     size: int
@@ -40,7 +43,7 @@ class WantedFile(NamedTuple):
 def frame_of(
     spark: SparkSession, uri: str, files: Sequence[WantedFile], schema: StructType, *, all_by_arrow: bool = False
 ) -> DataFrame:
-    """Return the rows of these files of a source, in this schema; none without files."""
+    """Return the rows of these files of a source, in this schema; no rows without files."""
     target = open_target(uri)
     plain, others = [], []
     for file in files:

@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 def packed(entries: Iterable[Any]) -> bytes:
-    """Return the state with these entries."""
+    """Return the bytes of a state with these entries."""
     encoder, compressor = msgspec.json.Encoder(), zlib.compressobj(_FAST, wbits=_GZIP)
     parts = [compressor.compress(encoder.encode(entry) + b"\n") for entry in entries]
     return b"".join([*parts, compressor.flush()])
 
 
 def unpacked(state: bytes, kind: type[T]) -> Iterator[T]:
-    """Yield the entries of a state.
+    """Yield the entries of a stored state of a scan.
 
     Raises msgspec.ValidationError for an entry that is not of type `kind`, DecodeError for a damaged state.
     """

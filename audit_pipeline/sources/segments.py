@@ -30,13 +30,14 @@ _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _US = timedelta(microseconds=1)
 
 Known = Mapping[tuple[str, str, int], SegmentEntry]
-"""Entries of the last build, by source, path and size."""
+"""Entries of the last build, by source, path and size of the file."""
 
 
 def look(sources: Mapping[str, Target], known: Known, now_us: int) -> tuple[list[SegmentEntry], list[SetAside]]:
-    """Return every file of these sources, and those without a readable footer. `sources` are keyed by URI.
+    """Return the entries of all files of these sources, and the files without a readable footer.
 
-    Raises OSError if a source does not answer, or if files are deleted as fast as they are read.
+    `sources` are keyed by URI. Raises OSError if a source does not answer, or if files are deleted as fast as they are
+    read.
     """
     entries: list[SegmentEntry] = []
     unread: list[SetAside] = []
@@ -67,7 +68,7 @@ def _all_of(source: str, target: Target, known: Known, pool: ThreadPoolExecutor)
 
 
 def in_the_future(entry: SegmentEntry, now_us: int) -> SegmentEntry:
-    """Set or clear the fault `future`: a file in the future at the last scan may not be any more."""
+    """Set or clear the fault `future` of an entry: a file in the future at the last scan may not be any more."""
     if entry.fault not in (None, "future"):
         return entry
     if entry.closed_us <= now_us + CLOCK_AHEAD_US:
@@ -224,7 +225,7 @@ def _possible_times(entry: SegmentEntry, target: Target) -> tuple[int | None, in
 
 
 def damaged(entries: Iterable[SegmentEntry], sources: Mapping[str, Target]) -> list[SegmentEntry]:
-    """Return those of these files that exist and cannot be read to their end, with their faults."""
+    """Return the entries whose files exist and cannot be read to their end, each with its fault."""
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
         found = pool.map(lambda entry: _damage(sources[entry.source], entry), entries)
         return [entry for entry in found if entry is not None]
@@ -242,6 +243,6 @@ def _damage(target: Target, entry: SegmentEntry) -> SegmentEntry | None:
 
 
 def any_has_gone(entries: Iterable[SegmentEntry], sources: Mapping[str, Target]) -> bool:
-    """Whether any of these files does not exist any more."""
+    """Return whether any of these files does not exist any more."""
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
         return any(pool.map(lambda entry: has_gone(entry.path, sources[entry.source]), entries))

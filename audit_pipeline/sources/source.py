@@ -10,32 +10,41 @@ from audit_pipeline.sources.catalogue import Hole, SetAside
 
 
 class EventSource(Protocol):
-    """One scan of a source: what is new since the scan whose `remembered` state it was created with."""
+    """One scan of a source of events: what is new since the scan whose `remembered` state it was created with."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing, and no record of the reason, as at the path of a volume that is not mounted."""
+        """Return whether the source has no events, and no record that retention has deleted them.
+
+        This is so at the path of a volume that is not mounted.
+        """
         ...
 
     @property
     def touched(self) -> set[int]:
-        """Hours with new events, see audit_pipeline.hours."""
+        """Return the hours with new events, see audit_pipeline.hours."""
         ...
 
     @property
     def lost(self) -> set[int]:
-        """Hours with events that were deleted: they stay as they were built."""
+        """Return the hours with events that were deleted. They stay as they were built."""
         ...
 
     @property
     def set_aside(self) -> Sequence[SetAside]: ...
 
     def holes(self, settled_us: int) -> Sequence[Hole]:
-        """Return missing numbers. What brokers recorded before `settled_us` should have landed."""
+        """Return the numbers of events that are missing in the audit log.
+
+        Events that brokers recorded before `settled_us` should have landed.
+        """
         ...
 
-    def rows_of(self, hours: Collection[int], *, only_new: bool = False) -> int:
-        """Return the approximate number of rows of these hours; a file of several hours counts as a whole."""
+    def rows_of(self, hours: Collection[int], *, only_new: bool = False, tables: Collection[str] | None = None) -> int:
+        """Return the approximate number of rows of these hours, of some `tables` or of all.
+
+        A file of several hours counts as a whole.
+        """
         ...
 
     def events(self, spark: SparkSession, hours: Collection[int]) -> EventFrames:
@@ -43,7 +52,7 @@ class EventSource(Protocol):
         ...
 
     def scan_again(self, hours: Collection[int]) -> bool:
-        """Scan again after a failed read; return whether a new attempt may succeed.
+        """Scan the audit log again after a failed read. Return whether a new attempt may succeed.
 
         Unreadable files are then set aside, and files that were compacted are replaced by their successors.
         """

@@ -22,7 +22,7 @@ _MERGED: Final = r"-[0-9]{8}-[0-9]{8}\.parquet$"
 
 
 def stream_of(spark: SparkSession, source: str, table: str, client: ClientProperties = PLAINTEXT) -> DataFrame:
-    """Return the events of a table. `client` is how Spark connects to a topic."""
+    """Return the events of a table as a stream. `client` has the properties of Spark's connections to a topic."""
     if is_topic(source):
         return _of_topic(spark, TopicPlace.of(source, client), table)
     return _of_folder(spark, source, table)

@@ -21,9 +21,10 @@ _BOOT: Final = NUMBERED[:3]
 
 
 class SegmentRows(NamedTuple):
-    """The records in the topic of one file of a segment. `number` is the position of its entry in the request.
+    """The records of the audit topic that come from one file of a segment.
 
-    Times are microseconds since 1970, of rows with a possible time; `impossible` counts the others.
+    `number` is the index of the file's entry in the request. Times are microseconds since 1970, of rows with a possible
+    time; `impossible` counts the other rows.
     """
 
     number: int
@@ -44,7 +45,10 @@ def ends(records: DataFrame) -> DataFrame:
 
 
 def parsed(records: DataFrame, table: str, *others: str) -> DataFrame:
-    """Return the rows of a table as published: some may be duplicates, or belong to incomplete segments."""
+    """Return the rows of the table `table` in `records`, as published, with the columns `others` of `records`.
+
+    Some rows may be duplicates, or belong to incomplete segments.
+    """
     rows = records.where(is_of(table)).withColumn("row", F.from_json("value", _as_json(event_schema(table))))
     columns = [
         F.transform_keys(f"row.{field.name}", lambda key, _: key.cast("short")).alias(field.name)

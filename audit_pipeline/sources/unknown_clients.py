@@ -5,5 +5,5 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 
 
 def has_unknown_clients(partition: DataFrame) -> bool:
-    """Read whether any partition does not tell its client: it is a row of version 1.0."""
+    """Return whether any row of partition lacks its client, as rows of version 1.0 do. Reads the rows."""
     return not partition.where(F.col("listener").isNull()).select("seq").isEmpty()

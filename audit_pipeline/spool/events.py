@@ -40,7 +40,7 @@ _REQUEST_ROWS, _PARTITION_ROWS = _Rows("request_row"), _Rows("partition_row")
 
 
 def events_of(header: Header, block: EventBlock) -> Iterator[tuple[str, Event]]:
-    """Return each event with the name of its table, ordered by number; partitions follow their request."""
+    """Yield each event of a block with the name of its table, ordered by number. Partitions follow their request."""
     common = {"cluster_id": header.cluster_id, "broker_id": header.broker_id, "boot_id": header.boot_id}
     requests, partition_rows = _all_rows(block)
     partitions: dict[int, list[dict[str, Any]]] = {}

@@ -14,7 +14,7 @@ _PLAN_SUFFIX = ".json"
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """Files that become others: `merged` are pairs of a draft and its final name.
+    """The plan of a compaction: files that become others. `merged` are pairs of a draft and its final name.
 
     Until the plan is `committed` the drafts may be incomplete and do not count; afterwards they count, and `originals`
     do not.
@@ -55,7 +55,7 @@ def compaction_plans(target: Target, paths: Sequence[str]) -> dict[str, Compacti
 
 
 def segment_paths(target: Target) -> list[SegmentPath]:
-    """Return the segment files; they have every event exactly once."""
+    """Return the segment files of a target, which have every event exactly once."""
     stored = {each.path: each for each in target.files()}
     plans = [plan for plan in compaction_plans(target, list(stored)).values() if plan.committed]
     left_out = {path for plan in plans for path in plan.originals}

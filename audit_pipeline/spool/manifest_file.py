@@ -11,9 +11,10 @@ T = TypeVar("T")
 
 
 def read_manifest_file(target: Target, path: str, kind: type[T], wanted: int, results: str, do: str) -> T | None:
-    """Read a manifest; None if there is none. `results` names its subject, `do` the remedy if it is damaged.
+    """Return the manifest in a file of the results; None without a file.
 
-    Raises OSError, and BadUseError for a damaged one or another format than `wanted`.
+    `results` names its subject, `do` the remedy if it is damaged. Raises OSError, and BadUseError for a damaged one or
+    another format than `wanted`.
     """
     try:
         with target.file_system.open_input_stream(path) as file:
@@ -32,7 +33,7 @@ def read_manifest_file(target: Target, path: str, kind: type[T], wanted: int, re
 
 
 def read_note(target: Target, path: str, kind: Any) -> Any | None:
-    """Read a file of JSON in which upkeep notes its work; None if there is none.
+    """Read a file of JSON in which upkeep notes its work; None without one.
 
     Raises OSError, and BadUseError for a damaged one.
     """
@@ -48,5 +49,5 @@ def read_note(target: Target, path: str, kind: Any) -> Any | None:
 
 
 def damaged(what: str, error: Exception | str, do: str) -> str:
-    """Return the sentence about a damaged file: what is wrong with it, and what to do."""
+    """Return the sentence about a damaged file: its fault, and what to do."""
     return f"{what} is damaged ({first_line(error) if isinstance(error, Exception) else error}): {do}"

@@ -25,16 +25,16 @@ FOOTER_KEY = b"sluicegate.audit"
 _ROW_GROUP_ROWS = 256 * 1024
 _COMPRESSION_LEVEL = 3
 GOES_ON = "next"
-"""The end of a segment that another one follows."""
+"""The value of `end` for a segment that another one follows."""
 
 
 class NoSegmentError(ValueError):
-    """The file is not a complete segment; the message gives the reason."""
+    """Error for a file that is not a complete segment. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What each file of a segment stores about the whole segment; `rows` by table.
+    """The footer of each file of a segment, about the whole segment. `rows` are by table.
 
     `segments` has the numbers of the first and the last spool in it. `end` is how the last one ended: next (another
     follows), stopped (the broker was stopped) or killed.
@@ -59,7 +59,7 @@ class Footer:
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A file to write to `path`."""
+    """A segment file to write to `path`, with its footer and its data."""
 
     path: str
     footer: Footer
@@ -83,7 +83,7 @@ _PATH = re.compile(
 
 
 def parse_segment_path(path: str) -> tuple[date, str, int] | None:
-    """Return the day on which a file was begun, its cluster and its broker, None if the path has another form.
+    """Return the day on which a file was begun, its cluster and its broker; None for another form of path.
 
     `folder_of` and `segment_name` make the path. It is the only information on a file whose footer cannot be read.
     """
@@ -99,7 +99,11 @@ _NAMED = re.compile(rf"[^/]+/({_HOUR})/{DRAFT_PREFIX}?(.+?)-(\d{{8,12}})(?:-(\d{
 
 
 class SegmentName(NamedTuple):
-    """The parts of a path: `hour` as text that sorts by time, `boot` as in `boot_name`, first and last spool."""
+    """The parts of a segment file's path.
+
+    `hour` is a text that sorts by time, and `boot` a text by `boot_name`. `low` and `high` are the numbers of the first
+    and the last spool.
+    """
 
     hour: str
     boot: str
@@ -108,13 +112,16 @@ class SegmentName(NamedTuple):
 
 
 def named_by(path: str) -> SegmentName | None:
-    """Return the parts of a path, None if the pipeline does not make such paths. A draft has its final name."""
+    """Return the parts of a segment's name, from the path of its file; None for a file of another name.
+
+    A draft has its final name.
+    """
     found = _NAMED.fullmatch(path)
     return None if found is None else SegmentName(found[1], found[2], int(found[3]), int(found[4] or found[3]))
 
 
 def is_segment_path(path: str) -> bool:
-    """Whether the path is that of a segment's file, or of what compaction makes before it is one."""
+    """Return whether the path is that of a segment's file, or of a draft of compaction."""
     return path.partition("/")[0] in contract().tables and parse_segment_path(path) is not None
 
 
@@ -123,7 +130,7 @@ _MERGED = re.compile(rf"(.*-)(\d+)-(\d+){re.escape(SUFFIX)}")
 
 
 def is_merged_into(name: str, others: Iterable[str]) -> bool:
-    """Whether one of these files was merged from several segments, including the one of this name."""
+    """Return whether one of the files `others` was merged from several segments, including the one of this name."""
     one = _ONE.fullmatch(name)
     found = [_MERGED.fullmatch(other) for other in others] if one is not None else []
     return one is not None and any(
@@ -189,7 +196,7 @@ def packed(rows: pa.Table, footer: Footer) -> bytes:
 
 
 class SegmentWriter:
-    """One file of a segment, written in pieces; every `write` makes one or more row groups."""
+    """The writer of one file of a segment, in pieces. Every `write` makes one or more row groups."""
 
     def __init__(self, sink: IO[bytes], footer: Footer) -> None:
         self._sink = sink
@@ -229,7 +236,7 @@ _DELTA = frozenset({"seq", "ts", "base_offset", "last_offset", "base_ts", "max_t
 
 
 def read_footer(metadata: pq.FileMetaData) -> Footer:
-    """Return the footer of a file. Raises NoSegmentError."""
+    """Return the footer of a segment file. Raises NoSegmentError."""
     told = (metadata.metadata or {}).get(FOOTER_KEY)
     if told is None:
         raise NoSegmentError("it is a Parquet file, but not of an audit log")

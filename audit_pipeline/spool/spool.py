@@ -19,26 +19,26 @@ _MAGIC: bytes = _SPOOL["magic"].encode()
 _MARK: bytes = _SPOOL["block_mark"].encode()
 _RESERVED = Struct("<QI")
 HEAD_BYTES = len(_MAGIC) + _RESERVED.size
-"""Size of the part before the first block."""
+"""Size in bytes of the part of a spool before its first block."""
 _BLOCK_HEAD = Struct("<4sII")
 _decode = msgspec.msgpack.Decoder(tuple).decode
 
 SUFFIX = ".spool"
 UNKNOWN_SEQ = 0
-"""First number of a file without a header, if no earlier file provides it."""
+"""The first number of a file without a header, if no earlier file provides the number."""
 
 
 class NoSpoolError(ValueError):
-    """The origin of the events is unknown: there is no header."""
+    """Error for a spool without a header: the origin of its events is unknown."""
 
 
 class OtherVersionError(ValueError):
-    """The spool was written by a broker with a schema version that this reader does not know."""
+    """Error for a spool of a broker with a schema version that this reader does not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of a spool."""
+    """The header of a spool file, with the broker and the boot that wrote it."""
 
     schema_version: int
     cluster_id: str
@@ -52,7 +52,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class EventBlock:
-    """See `spool` in the schema."""
+    """A block of events in a spool, see `spool` in the schema."""
 
     first_seq: int
     last_seq: int
@@ -69,7 +69,7 @@ class EventBlock:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The file is complete; `how` is next or stopped."""
+    """The last entry of a spool file that is complete. `how` is next or stopped."""
 
     last_seq: int
     closed_us: int
@@ -78,7 +78,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes that are not a complete block."""
+    """Damage in a spool: bytes that are not a complete block."""
 
     offset: int
     length: int
@@ -86,7 +86,7 @@ class Damage:
 
 @dataclass(slots=True)
 class SpoolContent:
-    """All complete parts of a file.
+    """The content of a spool: all complete parts of its file.
 
     `reserved` is the highest number that may have been assigned to an event, None if it is damaged.
     """
@@ -99,7 +99,7 @@ class SpoolContent:
 
 
 def read_spool(data: bytes, instead: Header | None = None) -> SpoolContent:
-    """Parse a spool; `instead` replaces a header that is not complete.
+    """Parse the bytes of an audit log's spool file. `instead` replaces a header that is not complete.
 
     Raises NoSpoolError if there is neither, and OtherVersionError.
     """
@@ -137,7 +137,7 @@ def read_header(data: bytes) -> Header | None:
 
 
 def whole_blocks(data: bytes, at: int = 0) -> Iterator[tuple[Header | EventBlock | End | Damage, int]]:
-    """Yield each block from `at` on, with its end, and each damage before a block.
+    """Yield each complete block of a spool from `at` on, with its end, and each damage before a block.
 
     It stops at incomplete data at the end, as in a file that is being written.
     """
@@ -165,7 +165,7 @@ def _reserved(data: bytes) -> int | None:
 
 
 def blocks(data: bytes, at: int) -> Iterator[Header | EventBlock | End | Damage]:
-    """Yield all complete blocks from `at` on. After a damaged one the next complete one is searched."""
+    """Yield all complete blocks of a spool from `at` on. After a damaged block the next complete one is searched."""
     for found, end in whole_blocks(data, at):
         yield found
         at = end

@@ -15,14 +15,15 @@ _LANDER_LOCK = "lander"
 
 
 class AlreadyLandingError(RuntimeError):
-    """Another lander works on the folder."""
+    """Another process lands the spools of the same folder at this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundSpool:
-    """One file. `until_seq` is the last number that belongs into it, if the next file shows it.
+    """A spool file of an audit log, as found in a folder.
 
-    `is_complete`: nothing will be added. `ended`: it is the last one, and its broker has stopped.
+    `until_seq` is the last number that belongs into it, if the next file shows the number. `is_complete`: nothing will
+    be added. `ended`: it is the last one, and its broker has stopped.
     """
 
     path: Path
@@ -50,7 +51,7 @@ def landing(folder: Path) -> Iterator[None]:
 
 
 def boots(folder: Path) -> list[str]:
-    """Return the boots that have spools or a lock here, in order of time."""
+    """Return the boots that have spools or a lock in the folder, in order of time."""
     names = [path.name for path in folder.iterdir()]
     spools = {name.rpartition("-")[0] for name in names if name.endswith(SUFFIX)}
     return sorted(spools | {name.removesuffix(_LOCK_SUFFIX) for name in names if name.endswith(_LOCK_SUFFIX)})
@@ -106,12 +107,16 @@ def _was_never_begun(content: SpoolContent, before: SpoolContent | None) -> bool
 
 
 def is_written_to(folder: Path) -> bool:
-    """Whether a running broker writes spools here."""
+    """Return whether a running broker writes spools to the folder."""
     return any(_is_running(path) for path in folder.glob(f"*{_LOCK_SUFFIX}"))
 
 
 def forget_behind(last: FoundSpool) -> None:
-    """Delete the files after the last spool of an ended boot: they were never begun, which only that spool shows."""
+    """Delete the files of an ended boot that come after its last spool.
+
+    The broker could not write the headers of these files, and continued with the spool before. Only the last spool
+    shows this, so call this function before that spool is deleted.
+    """
     boot_id = last.path.name.rpartition("-")[0]
     for path in last.path.parent.glob(f"{boot_id}-*{SUFFIX}"):
         if path.name > last.path.name:

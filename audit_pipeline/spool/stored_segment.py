@@ -8,24 +8,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from audit_pipeline.contract import Boot
 from audit_pipeline.errors import StoppedError, never
 from audit_pipeline.spool.listing import SegmentPath
 from audit_pipeline.spool.segment import Footer, NoSegmentError, read_footer
 from audit_pipeline.spool.tables import is_of_table, unknown_columns, with_known_columns
 from audit_pipeline.spool.targets import Target
 
-Boot = tuple[str, int, str]
-"""Cluster, broker and boot ID."""
-
 LOOKS_AT_ONCE: Final = 8
-"""Concurrent reads: a store is slow for each request, but handles several at once."""
+"""Number of concurrent reads: a store is slow for each request, but handles several at once."""
 
 _DAMAGED = (OSError, ValueError, pa.ArrowException)
 """Arrow raises the same for a store that does not answer: callers that can write the file again get its error then."""
 
 
 def footer_at(path: str, target: Target) -> Footer:
-    """Return the footer of a file. Raises FileNotFoundError and NoSegmentError."""
+    """Return the footer of the file at a path. Raises FileNotFoundError and NoSegmentError."""
     try:
         with target.file_system.open_input_file(path) as file:
             return read_footer(pq.read_metadata(file))
@@ -38,7 +36,7 @@ def footer_at(path: str, target: Target) -> Footer:
 def footers_at(
     paths: Sequence[str], target: Target, is_stopped: Callable[[], bool] = never
 ) -> list[Footer | FileNotFoundError | NoSegmentError]:
-    """Return the footer of each file, or the reason why there is none. Raises StoppedError."""
+    """Return the footer of each file, or the reason why the file has none. Raises StoppedError."""
 
     def read(path: str) -> Footer | FileNotFoundError | NoSegmentError:
         if is_stopped():
@@ -55,7 +53,7 @@ def footers_at(
 def with_footers(
     files: Sequence[SegmentPath], target: Target, is_stopped: Callable[[], bool]
 ) -> Iterator[tuple[SegmentPath, Footer]]:
-    """Yield the files that have a footer; `check` reports the others. Raises StoppedError."""
+    """Yield the files that have a footer; the command `check` reports the others. Raises StoppedError."""
     for file, found in zip(files, footers_at([file.path for file in files], target, is_stopped), strict=True):
         if isinstance(found, Footer):
             yield file, found
@@ -64,7 +62,10 @@ def with_footers(
 def by_segment(
     files: Sequence[SegmentPath], target: Target, is_stopped: Callable[[], bool]
 ) -> dict[tuple[Boot, tuple[int, int]], tuple[Footer, list[SegmentPath]]]:
-    """Group files by the boot and the numbers of their segment, with its footer. Raises StoppedError."""
+    """Group files by segment. The key is the boot with the numbers of the segment's first and last spool.
+
+    Each group begins with the segment's footer. Files without a footer are left out. Raises StoppedError.
+    """
     found: dict[tuple[Boot, tuple[int, int]], tuple[Footer, list[SegmentPath]]] = {}
     for file, footer in with_footers(files, target, is_stopped):
         found.setdefault((footer.boot, footer.segments), (footer, []))[1].append(file)
@@ -95,5 +96,5 @@ def row_groups_at(path: str, table: str, target: Target, *, is_to_rewrite: bool 
 
 
 def has_gone(path: str, target: Target) -> bool:
-    """Whether the file does not exist any more. Raises OSError."""
+    """Return whether the file does not exist any more. Raises OSError."""
     return bool(target.file_system.get_file_info(path).type == fs.FileType.NotFound)

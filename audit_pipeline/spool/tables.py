@@ -58,7 +58,7 @@ def unknown_columns(schema: pa.Schema, table: str) -> list[str]:
 
 
 def is_of_table(schema: pa.Schema, table: str) -> bool:
-    """Whether a file has these columns of a table of this version.
+    """Return whether a file has these columns of a table of this version.
 
     A nullable column of the table may be absent. A column that this version does not know must be nullable.
     """
@@ -75,7 +75,10 @@ def is_of_table(schema: pa.Schema, table: str) -> bool:
 
 
 def with_known_columns(rows: pa.Table, table: str) -> pa.Table:
-    """Return the table's columns of a file that `is_of_table`: null where a column is absent."""
+    """Return rows of a segment file with exactly the columns of the table `table`, null where the file lacks one.
+
+    `is_of_table` must be true of the file.
+    """
     schema = arrow_schema(table)
     if rows.schema.names == schema.names:
         return rows
@@ -90,7 +93,7 @@ def schema_of(fields: Iterable[Field]) -> pa.Schema:
 
 
 def tables_of(content: SpoolContent, gaps: Sequence["Gap"] = ()) -> dict[str, pa.Table]:
-    """Return the tables that have rows, by name; `gaps` are added to the rows of the spool."""
+    """Return a spool's rows as a table for each kind of event, by name; `gaps` are added to the rows of the spool."""
     header, blocks = content.header, content.blocks
     requests, partitions = _rows(blocks, "request"), _rows(blocks, "partition")
     found = {
@@ -305,7 +308,7 @@ def _column(field: Field, values: Sequence[Any]) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Numbers without an event in a spool; `ts` in microseconds."""
+    """A range of numbers without an event in a spool. `ts` is in microseconds."""
 
     first_seq: int
     last_seq: int
@@ -315,7 +318,7 @@ class Gap:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The values of a row of the table gap, from column seq on."""
+        """Return the values of a row of the table gap, from column seq on."""
         count = self.last_seq - self.first_seq + 1
         return (self.last_seq, self.first_seq, self.ts, count, self.reason, self.detail)
 

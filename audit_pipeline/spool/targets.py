@@ -19,13 +19,16 @@ from audit_pipeline.errors import BadUseError
 
 SUFFIX = ".parquet"
 DRAFT_PREFIX = "_"
-"""Spark ignores files whose names begin with it."""
+"""Beginning of the names of drafts. Spark ignores files whose names begin so."""
 TOPIC_SCHEME: Final = "kafka:"
 """Prefix of names of topics, which are not places of files."""
 
 
 class Stored(NamedTuple):
-    """A file in a target. `changed_ns` is the time of its last change, None if the store does not report it."""
+    """A file of the audit log in a folder or object store.
+
+    `changed_ns` is the time of its last change; None if the store does not report it.
+    """
 
     path: str
     size: int
@@ -33,16 +36,16 @@ class Stored(NamedTuple):
 
 
 class Target(Protocol):
-    """A place of files. Its methods raise OSError if the store fails."""
+    """A folder or object store that receives the files of the audit log. Methods raise OSError if the store fails."""
 
     @property
     def file_system(self) -> fs.FileSystem:
-        """For readers; paths of the target are relative to its root."""
+        """Return the file system for readers. Paths of the target are relative to its root."""
         ...
 
     @property
     def sees_others(self) -> bool:
-        """Whether `upkeep` detects other processes."""
+        """Return whether `upkeep` detects other processes."""
         ...
 
     def local_path(self, path: str) -> Path | None:
@@ -54,21 +57,24 @@ class Target(Protocol):
         ...
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a file, replacing one of that name. It is durable when this returns."""
+        """Write a file, and replace one of that name. The file is durable when this returns."""
         ...
 
     def place(self, path: str, to: str) -> None:
-        """Move a file that another program has written to its name, in any folder. It is durable when this returns."""
+        """Move a file that another program has written to its name, in any folder.
+
+        The file is durable when this returns.
+        """
         ...
 
     def rename(self, path: str, to: str) -> None: ...
 
     def delete(self, path: str) -> None:
-        """Delete a file; a missing one is ignored."""
+        """Delete a file. A missing file is ignored."""
         ...
 
     def remove_folder(self, path: str) -> None:
-        """Remove a folder with its content; a missing one is ignored."""
+        """Remove a folder with its content. A missing folder is ignored."""
         ...
 
     def files(self, folder: str = "") -> Iterator[Stored]:
@@ -89,9 +95,9 @@ class Target(Protocol):
 
 
 def open_target(uri: str) -> Target:
-    """Open a path, or a URI of pyarrow.fs.FileSystem.from_uri (s3://bucket/path?endpoint_override=...).
+    """Open a target: a path, or a URI of pyarrow.fs.FileSystem.from_uri. Raises BadUseError.
 
-    Raises BadUseError.
+    For example s3://bucket/path?endpoint_override=...
     """
     if not uri.strip():
         raise BadUseError(
@@ -124,7 +130,7 @@ def _folder(name: str) -> Path:
 
 
 class FolderTarget:
-    """A folder of a local file system."""
+    """A target in a folder of a local file system."""
 
     sees_others: Final = True
 
@@ -212,7 +218,7 @@ class FolderTarget:
 
 
 class StoreTarget:
-    """An object store: an object appears once it has been uploaded completely."""
+    """A target in an object store: an object appears once it has been uploaded completely."""
 
     sees_others: Final = False
 

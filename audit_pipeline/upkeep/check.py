@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.contract import contract
+from audit_pipeline.contract import Boot, contract
 from audit_pipeline.spool.listing import SegmentPath, segment_paths
 from audit_pipeline.spool.segment import GOES_ON, Footer, NoSegmentError, boot_name, named_by
 from audit_pipeline.spool.stored_segment import footers_at, has_gone, row_groups_at
@@ -26,16 +26,15 @@ _OF_SEVERAL = ("hole", "duplicate")
 _COVERING = {"rollup", "gap"}
 """Tables whose rows cover the numbers from first_seq to seq."""
 
-Boot = tuple[str, int, str]
 Ranges = np.ndarray[Any, Any]
-"""Sorted rows of a first and a last number."""
+"""Ranges of numbers: sorted rows of a first and a last number."""
 
 
 Broker = tuple[str, int]
 
 
 class Finding(NamedTuple):
-    """A problem that `check` has found.
+    """A problem of the audit log that the command `check` has found.
 
     `kind` is hole, duplicate, gap, corrupt, open or absent. An open boot has no end. An absent broker is registered and
     has no file. The kind is undecided if files changed during each pass of the check.
@@ -48,7 +47,7 @@ class Finding(NamedTuple):
 
 @dataclass(slots=True)
 class CheckReport:
-    """What was checked, and what is wrong; `events` counts numbers that have an event."""
+    """The report of the command `check` about an audit log. `events` counts numbers that have an event."""
 
     files: int = 0
     segments: int = 0
@@ -64,8 +63,9 @@ def check(target: Target, settled_us: int | None = None, *, is_running: bool = T
     """Check a target; repeat for files that landed, were merged or were deleted, until the findings' files are stable.
 
     A finding is `undecided` if its files kept changing. What brokers recorded before `settled_us` (microseconds since
-    1970) should have landed: a registered broker without a file is a finding from then on. So is a boot whose last
-    segment ended before, without the boot's end, unless the cluster runs. Without `settled_us` both are not judged.
+    1970) should have landed: a registered broker without a file is a finding from then on. A boot whose last segment
+    ended before, without the boot's end, is a finding, too, unless the cluster runs. Without `settled_us` both are not
+    judged.
     """
     looks = _Looks(target, settled_us, is_running=is_running)
     paths = segment_paths(target)

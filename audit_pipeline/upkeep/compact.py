@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
+from audit_pipeline.contract import Boot
 from audit_pipeline.errors import StoppedError, never
 from audit_pipeline.spool.listing import CompactionPlan, SegmentPath, compaction_plans, plan_path, segment_paths
 from audit_pipeline.spool.segment import (
@@ -25,7 +26,7 @@ from audit_pipeline.spool.segment import (
     named_by,
     segment_name,
 )
-from audit_pipeline.spool.stored_segment import Boot, by_segment, row_groups_at
+from audit_pipeline.spool.stored_segment import by_segment, row_groups_at
 from audit_pipeline.spool.targets import DRAFT_PREFIX, Target
 
 log = logging.getLogger(__name__)

@@ -66,7 +66,10 @@ def _run(command: Sequence[str], variables: Path | None, stopped: Event) -> str 
 
 
 def read_variables(folder: Path | None) -> tuple[dict[str, str], list[str]]:
-    """Return the variables, and a message for each file that is not one. A missing folder has no variables."""
+    """Return the variables, and a message for each file that is not a variable.
+
+    A missing folder has no variables.
+    """
     found: dict[str, str] = {}
     problems: list[str] = []
     if folder is None or not folder.is_dir():

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.contract import contract
+from audit_pipeline.contract import Boot, contract
 from audit_pipeline.ingest.audit_topic import EventRecord, end_record, event_records
 from audit_pipeline.ranges import NumberRanges
 from audit_pipeline.spool.listing import SegmentPath, segment_paths
@@ -28,34 +28,35 @@ _MANY_ROWS = 10_000
 """The start of a segment with more rows is logged."""
 _DAY_MS = 24 * 3_600_000
 
-Boot = tuple[str, int, str]
-
 
 class EventTopic(Protocol):
     """The topic that events are published to.
 
-    Methods raise OSError if it is not available. Records put before and not acknowledged are then discarded.
+    Methods raise OSError if the topic is not available. Records put before and not acknowledged are then discarded.
     """
 
     @property
     def acknowledged(self) -> int:
-        """Number of records put that are in the topic, counted in order from the first one."""
+        """Return the number of put records that are in the topic, counted in order from the first one."""
         ...
 
     def ends(self, since_ms: int) -> Iterator[Footer]:
-        """Yield the ends of all segments in the topic whose records are not older than that."""
+        """Yield the ends of all segments in the topic whose records are not older than `since_ms`."""
         ...
 
     def put(self, records: Iterable[EventRecord]) -> None: ...
 
     def flush(self) -> None:
-        """Wait until all records put are in the topic, on all in-sync replicas."""
+        """Wait until all put records are in the topic, on all in-sync replicas."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TornOff:
-    """A segment without its end in the topic, and the number of its rows there: the first ones, in the files' order."""
+    """A segment of audit events of which only the first rows are in the topic.
+
+    `rows` is the number of these rows, counted in the order of `files`.
+    """
 
     footer: Footer
     files: dict[str, SegmentPath]
@@ -64,9 +65,9 @@ class TornOff:
 
 @dataclass(slots=True)
 class PublishedNumbers:
-    """Which numbers of each boot are in the topic, followed by an end.
+    """The numbers of events whose segments are completely in the topic, by boot.
 
-    For one incomplete segment of each boot, also the number of its rows in the topic.
+    For one incomplete segment of each boot, it also has the number of rows in the topic.
     """
 
     _ranges: dict[Boot, NumberRanges] = field(default_factory=lambda: defaultdict(NumberRanges))
@@ -81,7 +82,10 @@ class PublishedNumbers:
         self._torn_off[segment.footer.boot] = segment
 
     def rows_of(self, footer: Footer, files: dict[str, SegmentPath]) -> int:
-        """Return how many rows of an incomplete segment are there. Different files may order them differently."""
+        """Return how many rows of an incomplete segment are in the topic.
+
+        Different files may order them differently.
+        """
         torn_off = self._torn_off.get(footer.boot)
         is_same = torn_off is not None and (torn_off.footer, torn_off.files) == (footer, files)
         return torn_off.rows if torn_off is not None and is_same else 0
@@ -91,7 +95,7 @@ class PublishedNumbers:
         return ranges is not None and ranges.has(footer.first_seq, footer.last_seq)
 
     def without(self, rows: pa.Table, boot: Boot) -> pa.Table:
-        """Return the rows that are not there: a file may be merged from segments of which some are published."""
+        """Return the rows that are not in the topic: a file may be merged from segments of which some are published."""
         ranges = self._ranges.get(boot)
         if ranges is None:
             return rows
@@ -104,7 +108,10 @@ class PublishedNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Result of one pass; `problems` are messages, each about a segment that is not in the topic."""
+    """The result of one pass that published segments to the audit topic.
+
+    `problems` are messages, each about a segment that is not in the topic.
+    """
 
     segments: int
     events: int
@@ -112,13 +119,13 @@ class Published:
 
 
 class LandedFooters:
-    """Footers of a target's files by path and size, each read once while its file exists."""
+    """The footers of a target's files by path and size, each read once while its file exists."""
 
     def __init__(self) -> None:
         self._known: dict[SegmentPath, Footer] = {}
 
     def of(self, target: Target, problems: list[str]) -> Iterator[tuple[SegmentPath, Footer]]:
-        """Yield the footers of all files; files without one are reported in `problems`."""
+        """Yield the footers of all files of a landed audit log. Files without a footer are reported in `problems`."""
         known, self._known = self._known, {}
         for file in segment_paths(target):
             try:
@@ -133,7 +140,7 @@ class LandedFooters:
 
 
 def published_numbers(target: Target, topic: EventTopic, footers: LandedFooters | None = None) -> PublishedNumbers:
-    """Return which of the target's events are in the topic. Raises OSError."""
+    """Return the numbers of the target's events that are in the topic. Raises OSError."""
     found = PublishedNumbers()
     opened_us = [footer.opened_us for footer, _ in _segments(target, footers or LandedFooters(), [])]
     # Records have the times of events, which another clock may have put on another day.

@@ -9,11 +9,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from audit_pipeline.contract import Boot
 from audit_pipeline.errors import StoppedError, never
 from audit_pipeline.spool.listing import SegmentPath, segment_paths
 from audit_pipeline.spool.manifest_file import read_note
 from audit_pipeline.spool.segment import Footer, SegmentName, boot_name, hour_of, named_by
-from audit_pipeline.spool.stored_segment import Boot, by_segment, footers_at, with_footers
+from audit_pipeline.spool.stored_segment import by_segment, footers_at, with_footers
 from audit_pipeline.spool.targets import Target
 
 EXPIRED = "_expired.json"
@@ -37,7 +38,7 @@ def expired(target: Target) -> dict[Boot, int]:
 
 
 def expire(target: Target, limits: RetentionLimits, is_stopped: Callable[[], bool] = never) -> int:
-    """Delete what exceeds the limits; return the number of files.
+    """Delete segments beyond the limits; return the number of files.
 
     The deleted segments of a boot are always its first ones. Raises StoppedError between two files.
     """

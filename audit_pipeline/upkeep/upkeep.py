@@ -13,7 +13,7 @@ UPKEEP_S: Final = 3600.0
 
 
 class HourlyUpkeep:
-    """Upkeep in a thread of its own, started once an hour and never twice at a time.
+    """The upkeep in a thread of its own, started once an hour and never twice at a time.
 
     `upkeep` is passed a function that returns whether to stop, and returns an exit code. `begin` and `finish` raise its
     exceptions.
@@ -49,7 +49,7 @@ class HourlyUpkeep:
             self._running = self._pool.submit(self._upkeep, self._is_to_stop)
 
     def finish(self) -> int:
-        """Wait for a running upkeep, if any; return its exit code."""
+        """Wait for a running upkeep, if any; return the exit code."""
         return 0 if self._running is None else self._running.result()
 
     def _is_to_stop(self) -> bool:

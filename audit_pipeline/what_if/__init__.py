@@ -16,7 +16,7 @@ Invariants:
 - Under the limits that were in force, each decision and its time are those of the log (decision 66). A property test
   proves it over logs that the broker's acceptor wrote.
 - The replay keeps the lateness of the broker: if a client could be asked at a time, and was asked at most `LATENESS_US`
-  later, it is asked at the recorded time.
+  later, it is asked at the recorded time. Under the limits that were in force, it is asked then however late that is.
 - A replay needs the events of one boot of one broker in the order of their numbers, and no other state.
 
 Not known from a log: how long clients waited in the kernel's queue, and what clients would have done that were

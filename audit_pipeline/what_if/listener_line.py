@@ -5,16 +5,16 @@ from collections import deque
 from audit_pipeline.what_if.attempts import Attempt, Limit
 
 LATENESS_US = 100_000
-"""A broker asks at most this much later than it could: busy loops, timers, and the interval of its checks."""
+"""Microseconds by which a broker asks at most later than it could: busy loops, timers, and intervals of checks."""
 TIMER_US = 1_000
-"""A broker's timers have milliseconds: it waits one more than the limiter asks for."""
+"""Microseconds that a broker waits more than the limiter asks for, because its timers have milliseconds."""
 
 
 class ListenerLine:
-    """At most one client waits for a limit, and others behind it. Owns no decision.
+    """The clients that wait at one listener: the first waits for a limit, the others wait behind it.
 
-    `waiting` is the client that the limiter delays until `deadline_us` at least. Each wait has another `number`, also
-    that of a client that takes over the wait of another. `limit` is the one that it waits for.
+    `waiting` is the first client, which the limiter delays until `deadline_us` at least, and `limit` is the limit that
+    it waits for. `number` changes with each wait, also if the next client takes over the wait of the first.
     """
 
     __slots__ = ("behind", "deadline_us", "is_as_recorded", "limit", "name", "number", "waiting")
@@ -31,17 +31,20 @@ class ListenerLine:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a client that comes now has to line up."""
+        """Return whether a client that comes now has to line up."""
         return self.waiting is not None or bool(self.behind)
 
     def begin_wait(self, attempt: Attempt, deadline_us: int | None, limit: Limit | None) -> None:
-        """Let a client wait for a limit, until `deadline_us` if the limit is a rate."""
+        """Let a client at the listener wait because of a connection limit.
+
+        It waits until `deadline_us` if the limit is a rate.
+        """
         self.waiting, self.deadline_us, self.limit = attempt, deadline_us or 0, limit
         self.is_as_recorded = attempt.deadline_us == deadline_us
         self.number += 1
 
     def pass_on(self) -> Attempt:
-        """Let the next client take over the wait, and return it."""
+        """Let the next client at the listener wait instead of the present one, and return it."""
         self.waiting = heir = self.behind.popleft()
         self.number += 1
         return heir
@@ -58,8 +61,9 @@ class ListenerLine:
 
 
 def asked_us(possible_us: int, recorded_us: int, otherwise_us: int) -> int:
-    """Return when the broker asks about a client that it could ask about at `possible_us`.
+    """Return the time at which the replayed broker asks the limiter about a client, in microseconds.
 
-    That is the recorded time if it is the same situation: the broker asked then, or soon afterwards.
+    The broker can ask from `possible_us` on. If the recorded broker asked then, or at most LATENESS_US later, the
+    result is `recorded_us`; otherwise it is `otherwise_us`.
     """
     return recorded_us if 0 <= recorded_us - possible_us <= LATENESS_US else otherwise_us

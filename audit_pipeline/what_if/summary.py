@@ -1,22 +1,22 @@
 """Counts replayed attempts by limit and client, beside what really happened to the same attempts. Pure."""
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from audit_pipeline.what_if.attempts import Attempt, Course, Limit, Outcome
-from audit_pipeline.what_if.limits import LimitsToTry
 
 Place = tuple[Limit | None, str]
-"""The limit that delays or refuses in the replay, and the address of the client."""
+"""A limit that delays or refuses in the replay, and the address of the client."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Outcomes of attempts; `delays_us` are those of accepted ones that had to wait."""
+    """The numbers of attempts to connect by outcome. `delays_us` are those of accepted attempts that had to wait."""
 
     outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
-    delays_us: list[int] = field(default_factory=list)
+    delays_us: "array[int]" = field(default_factory=lambda: array("q"))
 
     def add(self, attempt: Attempt, course: Course) -> None:
         self.outcomes[course.outcome] += 1
@@ -49,47 +49,79 @@ def _percentile_ms(delays: list[int], percent: int) -> float | None:
     return delays[-(-len(delays) * percent // 100) - 1] / 1000 if delays else None
 
 
+class NamedLimits(Protocol):
+    """Limits with the names of their ConnectionQuotas."""
+
+    def name_of(self, limit: Limit) -> str | None:
+        """Return the ConnectionQuota of a limit, as namespace/name."""
+        ...
+
+
 @dataclass(slots=True)
-class Summary:
-    """What the limits would have done, and what really happened.
+class Changed:
+    """Connections about which the replay decides otherwise.
 
     - `rejected_now`: connections that really were accepted and would be rejected.
     - `admitted_now`: those that really were rejected and would be accepted.
     - `later`: accepted connections that would have waited longer.
     """
 
-    replayed: dict[Place, Tally] = field(default_factory=dict)
-    recorded: dict[Place, Tally] = field(default_factory=dict)
-    client_ids: dict[str, str] = field(default_factory=dict)
-    unasked: int = 0
-    really_delayed: int = 0
     rejected_now: int = 0
     admitted_now: int = 0
     later: int = 0
 
-    def add(self, attempts: Iterable[Attempt], client_ids: Mapping[str, str], unasked: int) -> None:
-        """Count attempts after their replay."""
+
+@dataclass(slots=True)
+class Summary:
+    """The counts of a replay by limit and address: what the limits would have done, and what really happened."""
+
+    replayed: dict[Place, Tally] = field(default_factory=dict)
+    recorded: dict[Place, Tally] = field(default_factory=dict)
+    changed: dict[Place, Changed] = field(default_factory=dict)
+    client_ids: dict[str, str] = field(default_factory=dict)
+    unasked: int = 0
+    really_delayed: int = 0
+
+    def note(self, client_ids: Mapping[str, str], unasked: int) -> None:
+        """Add what is known of a boot as a whole."""
         self.client_ids = {**client_ids, **self.client_ids}
         self.unasked += unasked
-        for attempt in attempts:
-            replayed, recorded = attempt.replayed, attempt.recorded
-            if replayed is None:
-                raise ValueError("the attempt was not replayed")
-            place = replayed.limit, attempt.address
-            self.replayed.setdefault(place, Tally()).add(attempt, replayed)
-            self.recorded.setdefault(place, Tally()).add(attempt, recorded)
-            was_accepted, is_accepted = (one.outcome is Outcome.ACCEPTED for one in (recorded, replayed))
-            self.really_delayed += recorded.at_us > attempt.arrived_us
-            self.rejected_now += was_accepted and replayed.outcome is Outcome.REJECTED
-            self.admitted_now += is_accepted and recorded.outcome is Outcome.REJECTED
-            self.later += was_accepted and is_accepted and replayed.at_us > recorded.at_us
+
+    def add(self, attempt: Attempt) -> None:
+        """Count an attempt after its replay."""
+        replayed, recorded = attempt.replayed, attempt.recorded
+        if replayed is None:
+            raise ValueError("the attempt was not replayed")
+        place = replayed.limit, attempt.address
+        if place not in self.replayed:
+            self.replayed[place], self.recorded[place], self.changed[place] = Tally(), Tally(), Changed()
+        self.replayed[place].add(attempt, replayed)
+        self.recorded[place].add(attempt, recorded)
+        was_accepted, is_accepted = recorded.outcome is Outcome.ACCEPTED, replayed.outcome is Outcome.ACCEPTED
+        self.really_delayed += recorded.at_us > attempt.arrived_us
+        changed = self.changed[place]
+        changed.rejected_now += was_accepted and replayed.outcome is Outcome.REJECTED
+        changed.admitted_now += is_accepted and recorded.outcome is Outcome.REJECTED
+        changed.later += was_accepted and is_accepted and replayed.at_us > recorded.at_us
+
+    @property
+    def rejected_now(self) -> int:
+        return sum(changed.rejected_now for changed in self.changed.values())
+
+    @property
+    def admitted_now(self) -> int:
+        return sum(changed.admitted_now for changed in self.changed.values())
+
+    @property
+    def later(self) -> int:
+        return sum(changed.later for changed in self.changed.values())
 
     @property
     def connections(self) -> int:
         return sum(sum(tally.outcomes.values()) for tally in self.replayed.values())
 
-    def by_limit(self, limits: LimitsToTry) -> list[dict[str, Any]]:
-        """Return a row for each limit, for all of its clients together; `client_ip` and `client_id` are None."""
+    def by_limit(self, limits: NamedLimits) -> list[dict[str, Any]]:
+        """Return a row for each limit, for all of its clients together. `client_ip` and `client_id` are None."""
         found: dict[tuple[Limit | None, None], tuple[Tally, Tally]] = {}
         for (limit, address), tally in self.replayed.items():
             replayed, recorded = found.setdefault((limit, None), (Tally(), Tally()))
@@ -97,7 +129,7 @@ class Summary:
             recorded.merge(self.recorded[limit, address])
         return _sorted(_row(limits, limit, None, None, *tallies) for (limit, _), tallies in found.items())
 
-    def by_client(self, limits: LimitsToTry) -> list[dict[str, Any]]:
+    def by_client(self, limits: NamedLimits) -> list[dict[str, Any]]:
         """Return a row for each limit and client, most delayed and rejected connections first."""
         return _sorted(
             _row(limits, limit, address, self.client_ids.get(address), tally, self.recorded[limit, address])
@@ -106,7 +138,7 @@ class Summary:
 
 
 def _row(
-    limits: LimitsToTry, limit: Limit | None, address: str | None, client_id: str | None, replayed: Tally, was: Tally
+    limits: NamedLimits, limit: Limit | None, address: str | None, client_id: str | None, replayed: Tally, was: Tally
 ) -> dict[str, Any]:
     return {
         "quota": None if limit is None else limits.name_of(limit),

@@ -102,7 +102,7 @@ class Worker:
 
     def processor_s(self) -> float:
         """Processor time of the process and all its descendants."""
-        return sum(_processor_s(pid) for pid in self._pids())
+        return sum(processor_s_of(pid) for pid in self._pids())
 
     def memory_mb(self) -> tuple[float, float]:
         """Peak memory of the process, and peak memory of its JVM."""
@@ -114,7 +114,7 @@ class Worker:
         found, new = [], [self._process.pid]
         while new:
             found += new
-            new = [child for pid in new for child in _children(pid)]
+            new = [child for pid in new for child in children(pid)]
         return found
 
     def close(self) -> None:
@@ -274,7 +274,7 @@ def _cells(size: Size, name: str) -> list[str]:
     ]
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
     try:
         tasks = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     except OSError:
@@ -295,7 +295,7 @@ def _memory_mb(pid: int) -> float:
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
 
 
-def _processor_s(pid: int) -> float:
+def processor_s_of(pid: int) -> float:
     """Processor time of the process and of its children that have ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import quantiles
-from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from benchmarks import workloads
 from benchmarks.processor_time import process_times
+from benchmarks.round_table import Found, Measured
 from benchmarks.rows import RATE_KEY, STORM_LIMIT, resident_mb
 from benchmarks.security import client_quotas
 from benchmarks.security.subjects import SECURE, STORM, Broker, Maker
@@ -34,16 +34,6 @@ _STORM_BEGINS_S, _STORM_ENDS_S = 4.0, 2.0
 _GREEDY_BEGINS_S = 3.0
 _SETTLED_S, _PAUSE_S = 3.0, 0.2
 _PATIENCE_S = 120.0
-
-
-class Measured(NamedTuple):
-    """A figure, and the broker's processor time in microseconds for one unit of its work, if that was measured."""
-
-    value: float
-    processor_us: float | None = None
-
-
-Found = dict[str, Measured]
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def tls_properties(world: TlsWorld, listeners: tuple[str, ...] = (SECURE, STORM)
 
 
 def ours(checkout: Path, world: TlsWorld, listeners: tuple[str, ...] = (SECURE, STORM)) -> Maker:
-    """Return what makes this project's broker with TLS."""
+    """Return the function that makes this project's broker with TLS."""
     return lambda: BrokerProcess(
         listeners=listeners,
         properties=tls_properties(world, listeners),
@@ -43,5 +43,5 @@ def ours_without_tls(checkout: Path) -> Maker:
 
 
 def theirs(world: TlsWorld, listeners: tuple[str, ...] = (SECURE, STORM)) -> Maker:
-    """Return what makes Apache Kafka with the JDK's TLS."""
+    """Return the function that makes Apache Kafka with the JDK's TLS."""
     return lambda: ApacheKafka(listeners=listeners, properties=tls_properties(world, listeners), heap_mb=1024)

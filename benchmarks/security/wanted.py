@@ -1,25 +1,11 @@
 """The rows of the table, in their order: their units, and what is wanted of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from benchmarks.round_table import Wanted
 from benchmarks.security.phases import CONNECTIONS, LARGE, LIMITED, ONE, SMALL, UNLIMITED, VERSIONS
 
 NOT_SLOWER = 0.97
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The unit of a row, and its bounds: of the ratio ours / theirs, and of our own figure.
-
-    A bound is the least value if more is better, otherwise the greatest. `work` is the unit of the processor time.
-    """
-
-    unit: str
-    more_is_better: bool = False
-    ratio: float | None = None
-    own: float | None = None
-    work: str | None = None
 
 
 def _handshakes() -> Mapping[str, Wanted]:

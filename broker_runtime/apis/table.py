@@ -69,6 +69,17 @@ _OF_GROUPS: tuple[ApiSpec[BrokerContext], ...] = (
 )
 """APIs of groups: module in `apis`, key, name and versions as in its ApiSpec. A broker without groups imports none."""
 
+_OF_TRANSACTIONS: tuple[ApiSpec[BrokerContext], ...] = (
+    on_demand("transactions.add_partitions_to_txn", versions.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", (0, 5)),
+    on_demand("transactions.add_offsets_to_txn", versions.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", (0, 4)),
+    on_demand("transactions.end_txn", versions.END_TXN, "EndTxn", (0, 5)),
+    on_demand("transactions.write_txn_markers", versions.WRITE_TXN_MARKERS, "WriteTxnMarkers", (1, 2)),
+    on_demand("groups.txn_offset_commit", versions.TXN_OFFSET_COMMIT, "TxnOffsetCommit", (0, 5)),
+    on_demand("transactions.describe_transactions", versions.DESCRIBE_TRANSACTIONS, "DescribeTransactions", (0, 0)),
+    on_demand("transactions.list_transactions", versions.LIST_TRANSACTIONS, "ListTransactions", (0, 2)),
+)
+"""APIs of transactions. A broker whose clients use none imports none of them."""
+
 _SELDOM_ASKED: tuple[ApiSpec[BrokerContext], ...] = (
     on_demand("acls.describe_acls", versions.DESCRIBE_ACLS, "DescribeAcls", (1, 3)),
     on_demand("acls.create_acls", versions.CREATE_ACLS, "CreateAcls", (1, 3)),
@@ -146,6 +157,7 @@ BROKER_APIS: tuple[ApiSpec[BrokerContext], ...] = with_api_versions(
     describe_producers.API,
     find_coordinator.API,
     *_OF_GROUPS,
+    *_OF_TRANSACTIONS,
     init_producer_id.API,
     broker_metadata.API,
     *_SELDOM_ASKED,
@@ -171,6 +183,7 @@ CONTROLLER_APIS: tuple[ApiSpec[ControllerContext], ...] = with_api_versions(
     broker_heartbeat.API,
     alter_partition.API,
     allocate_producer_ids.API,
+    on_demand("cluster.connection_shares", own_keys.CONNECTION_SHARES, "ConnectionShares", (0, 0)),
     on_demand("cluster.envelope", versions.ENVELOPE, "Envelope", (0, 0)),
     *_OF_SASL,
     *(active_only(api) for api in _ACTIVE_ONLY),

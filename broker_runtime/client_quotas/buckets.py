@@ -14,19 +14,19 @@ from broker_runtime.client_quotas.ladder import Bucket
 _EXAMINED = 16
 """Buckets that each new bucket examines, round robin: at most so many more are removed than created."""
 EXPIRES_MS = 3_600_000
-"""A bucket without a request for this time is removed, as in Apache Kafka."""
+"""Time in milliseconds without a request after which a bucket is removed, as in Apache Kafka."""
 
 
 class BucketMeter(Protocol):
-    """The content of a bucket."""
+    """The content of a bucket of a client quota."""
 
     @property
     def last_ms(self) -> int:
-        """Time of the last record, in milliseconds."""
+        """Return the time of the last record, in milliseconds."""
         ...
 
     def is_as_new(self, now_ms: int, /) -> bool:
-        """Whether the next record has the same effect as in a new bucket."""
+        """Return whether the next record has the same effect as in a new bucket."""
         ...
 
 
@@ -34,7 +34,10 @@ M = TypeVar("M", bound=BucketMeter)
 
 
 class Buckets(Generic[M]):
-    """Owns at most `maximum` buckets, and the one that callers share beyond them. `new` creates a bucket."""
+    """The buckets of one client quota: at most `maximum`, and one that all further callers share.
+
+    `new` creates a bucket.
+    """
 
     __slots__ = ("_found", "_maximum", "_new", "_shared", "shared_total")
 
@@ -54,16 +57,16 @@ class Buckets(Generic[M]):
         return self._found.get(name)
 
     def used(self, name: Bucket) -> M | None:
-        """Return the bucket that `at` would return, without creating it; None if it would be new."""
+        """Return the bucket that `at` would return, without creating it; None if `at` would create one."""
         found = self._found.get(name)
         return self._shared if found is None and len(self._found) >= self._maximum else found
 
     def is_shared(self, meter: M) -> bool:
-        """Whether this is the bucket that callers share because there are too many."""
+        """Return whether `meter` is the bucket that callers share because there are too many."""
         return meter is self._shared
 
     def at(self, name: Bucket, now_ms: int) -> M:
-        """Return the bucket of this name.
+        """Return the meter that a client quota has for this client.
 
         An unknown name gets a new bucket, or the shared one if there are too many.
         """

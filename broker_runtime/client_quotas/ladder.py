@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 USER, CLIENT_ID = "user", "client-id"
-"""Types of entities."""
+"""Types of a client quota's entities."""
 
 Entity = tuple[tuple[str, str | None], ...]
-"""(type, name) pairs sorted by type; a name of None is the default entity of its type."""
+"""The entity of a client quota: (type, name) pairs sorted by type. A name of None is the default entity of its type."""
 Entities = Mapping[Entity, Mapping[str, float]]
 """The quotas of each entity, by key."""
 Caller = tuple[str, str]
-"""Name of the user, and client id. The client id is empty if the client has none."""
+"""The name of a caller's user, and the client id; empty for a caller without one."""
 Bucket = tuple[str, str]
-"""User and client id that share a bucket. An empty part stands for all."""
+"""The user and the client id that share a bucket. An empty part stands for all."""
 
 
 class Limit(NamedTuple):
@@ -32,7 +32,7 @@ class Limit(NamedTuple):
 
 
 def limit_of(caller: Caller, key: str, entities: Entities) -> Limit | None:
-    """Return the quota `key` of a caller; None if the caller has no limit."""
+    """Return the quota `key` of a caller; None for a caller without a limit."""
     user, client_id = caller
     if not client_id:
         return _first(((user, ""), _user(user)), ((user, ""), _user(None)), key=key, entities=entities)

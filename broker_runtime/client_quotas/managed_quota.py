@@ -9,16 +9,19 @@ from broker_runtime.client_quotas.buckets import BucketMeter, Buckets
 from broker_runtime.client_quotas.ladder import Bucket, Caller, Entities, Limit, limit_of
 
 SHOWN_MAX = 100
-"""Buckets that metrics show: those that were throttled most recently. Client ids must not flood the metrics."""
+"""Maximum number of buckets in metrics: the most recently throttled. Client ids must not flood the metrics."""
 
 
 NAME_LENGTH_MAX = 255
-"""Characters of a user or client id that a bucket keeps. A client id may have 32,767, and clients choose it."""
+"""Maximum number of characters of a user or client id in a bucket.
+
+A client id may have 32,767, and clients choose it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Samples over which a rate is computed, and how many buckets there may be."""
+    """The windows over which a rate is measured, and the maximum number of buckets."""
 
     num: int
     size_ms: int
@@ -26,7 +29,7 @@ class Windows:
 
 
 class CountedMeter(BucketMeter, Protocol):
-    """A bucket that counts its throttle times."""
+    """A meter of a client quota that adds up the times for which it has throttled clients."""
 
     throttle_ms_total: int
 
@@ -44,7 +47,7 @@ class QuotaFigures(NamedTuple):
 
 
 class ManagedQuota(Generic[M]):
-    """Owns the buckets of one quota key, and caches the limits of callers until `changed` is called."""
+    """The buckets of one quota key, and the cached limits of callers. Limits are cached until `changed` is called."""
 
     def __init__(
         self, key: str, windows: Windows, entities: Callable[[], Entities], new: Callable[[int], M], scale: float = 1
@@ -61,11 +64,11 @@ class ManagedQuota(Generic[M]):
         self._throttled_total = self._throttle_ms_total = 0
 
     def changed(self) -> None:
-        """Use the quotas of the metadata as they are now. The contents of buckets remain."""
+        """Adopt the current quotas of the metadata. The contents of buckets remain."""
         self._limits.clear()
 
     def limit(self, caller: Caller) -> Limit | None:
-        """Return the limit of a caller, in units a second; None if it has none."""
+        """Return the limit of a caller, in units a second; None for a caller without a limit."""
         try:
             return self._limits[caller]
         except KeyError:
@@ -77,7 +80,7 @@ class ManagedQuota(Generic[M]):
             return found
 
     def limit_now(self, caller: Caller) -> Limit | None:
-        """Return the limit of a caller without the cache, which needs no `changed`."""
+        """Return the limit of a caller without the cache, so that `changed` need not be called before."""
         found = limit_of(caller, self.key, self._entities())
         if found is None:
             return None

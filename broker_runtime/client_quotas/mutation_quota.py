@@ -11,7 +11,7 @@ CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
 
 
 class MutationQuota(ManagedQuota[Tokens]):
-    """The quota of all callers. A bucket has `num` windows of tokens."""
+    """The client quota of created and deleted partitions. A bucket has `num` windows of tokens."""
 
     def __init__(self, windows: Windows, entities: Callable[[], Entities]) -> None:
         burst_s = windows.num * windows.size_ms / 1000
@@ -30,7 +30,10 @@ class MutationQuota(ManagedQuota[Tokens]):
 
 
 class MutationCharge:
-    """Charges the changes of one request. Without a limit it does nothing."""
+    """The charge to the client quota for one request that creates or deletes partitions.
+
+    Without a limit, the charge does nothing.
+    """
 
     __slots__ = ("_limit", "_quota", "_strict", "_throttle_ms", "_throttled_at_ms")
 
@@ -41,10 +44,12 @@ class MutationCharge:
         self._throttle_ms = self._throttled_at_ms = 0
 
     def record(self, partitions: int, now_ms: int) -> None:
-        """Charge the partitions of one topic. Raises KafkaError(THROTTLING_QUOTA_EXCEEDED).
+        """Charge the created or deleted partitions of one topic to the client quota.
 
-        A strict charge refuses a topic while the number of tokens is negative, and takes no tokens for it. So one topic
-        of any size passes when the number is not negative.
+        Raises KafkaError(THROTTLING_QUOTA_EXCEEDED).
+
+        A strict charge refuses a topic while the number of tokens is negative, and takes no tokens for that topic. So
+        one topic of any size passes when the number is not negative.
         """
         limit = self._limit
         if limit is None:

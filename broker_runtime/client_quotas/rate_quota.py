@@ -13,7 +13,10 @@ _US_OF_A_PERCENT = 10_000
 
 
 class RateQuota(ManagedQuota[RecordedRate]):
-    """One quota of a rate. Callers without a limit have no bucket, and nothing is recorded for them."""
+    """A quota of a rate, such as bytes a second.
+
+    Callers without a limit have no bucket, and nothing is recorded for them.
+    """
 
     def __init__(
         self,
@@ -32,7 +35,7 @@ class RateQuota(ManagedQuota[RecordedRate]):
         self._throttle_max_ms = throttle_max_ms
 
     def record(self, caller: Caller, units: int, now_ms: int) -> int:
-        """Record units, and return the throttle time in milliseconds; 0 within the quota."""
+        """Record units for a caller, and return the throttle time in milliseconds; 0 within the quota."""
         limit = self.limit(caller)
         if limit is None:
             return 0
@@ -41,26 +44,29 @@ class RateQuota(ManagedQuota[RecordedRate]):
         return self._throttle_ms(meter, limit, now_ms)
 
     def throttle_ms(self, caller: Caller, now_ms: int) -> int:
-        """Return the throttle time for what was recorded before, in milliseconds."""
+        """Return the throttle time for the units recorded before, in milliseconds."""
         limit = self.limit(caller)
         meter = None if limit is None else self.buckets.used(limit.bucket)
         return 0 if limit is None or meter is None else self._throttle_ms(meter, limit, now_ms)
 
     def correct(self, caller: Caller, units: int, now_ms: int) -> None:
-        """Record units without judging; a negative number takes back some that were recorded."""
+        """Record units of a client's use, without a throttle time.
+
+        A negative number takes back some that were recorded.
+        """
         limit = self.limit(caller)
         if limit is not None:
             self.buckets.at(limit.bucket, now_ms).record(units, now_ms)
 
     def note_throttled(self, caller: Caller, throttle_ms: int) -> None:
-        """Count that the caller is throttled because of this quota."""
+        """Count a throttling of the caller because of this quota."""
         limit = self.limit(caller)
         meter = None if limit is None else self.buckets.used(limit.bucket)
         if limit is not None and meter is not None:
             self.count(meter, limit, throttle_ms)
 
     def window_units(self, caller: Caller) -> int | None:
-        """Return the units that a caller may use in the whole windows of a rate; None without a limit.
+        """Return the units that a caller may use in all windows of a rate together; None without a limit.
 
         A single answer must not be larger: its throttle time would never be 0.
         """
@@ -85,7 +91,7 @@ def produce_quota(windows: Windows, entities: Callable[[], Entities]) -> RateQuo
 
 
 def fetch_quota(windows: Windows, entities: Callable[[], Entities]) -> RateQuota:
-    """Return the quota of bytes of answers to Fetch."""
+    """Return the quota of bytes of Fetch answers."""
     return RateQuota(CONSUMER_BYTE_RATE, windows, entities)
 
 

@@ -7,7 +7,10 @@ from connection_limits.settings import UNLIMITED
 
 
 class RecordedRate:
-    """The units that the callers of a bucket have used. The quota is an argument, because it may change at any time."""
+    """The units that the callers of a bucket have used in recent windows.
+
+    The quota is an argument, because it may change at any time.
+    """
 
     __slots__ = ("_forgotten_after_ms", "_rate", "throttle_ms_total")
 
@@ -25,11 +28,11 @@ class RecordedRate:
         return now_ms - self._rate.last_ms >= self._forgotten_after_ms
 
     def record(self, units: int, now_ms: int) -> None:
-        """Add units; a negative number takes back some that were recorded."""
+        """Record units of a client's use at this time. A negative number takes back some that were recorded."""
         self._rate.add(units, now_ms)
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        """Return 0 up to `quota` units per second, else the time after which the rate is the quota again.
+        """Return 0 up to `quota` units a second, else the milliseconds after which the rate is the quota again.
 
         The time is not limited.
         """

@@ -13,7 +13,7 @@ class Tokens:
     def __init__(self, burst_s: float, now_ms: int) -> None:
         self._burst_s = burst_s
         self._tokens: float | None = None
-        """None while the bucket is full and was never used."""
+        """The tokens at the last change; None while the bucket is full and was never used."""
         self._refilled_ms = self._full_at_ms = now_ms
         self.last_ms = now_ms
         self.throttle_ms_total = 0
@@ -23,7 +23,7 @@ class Tokens:
         return now_ms >= self._full_at_ms
 
     def left(self, quota: float, now_ms: int) -> float:
-        """Return the number of tokens."""
+        """Return the number of tokens that are left in the bucket now."""
         burst = quota * self._burst_s
         if self._tokens is None:
             tokens = burst
@@ -33,7 +33,7 @@ class Tokens:
         return tokens
 
     def take(self, count: int, quota: float, now_ms: int) -> None:
-        """Take tokens, also more than there are."""
+        """Take tokens, even more than there are."""
         tokens = self._tokens = self.left(quota, now_ms) - count
         self.last_ms = now_ms
         self._full_at_ms = now_ms + int((quota * self._burst_s - tokens) / quota * 1000) + 1

@@ -8,7 +8,7 @@ from broker_runtime.storage.disk.filesystem import FOLDER_MODE
 
 
 def make_data_folder(path: Path) -> Path:
-    """Create the folder if it is missing. Raises ConfigError if it cannot be read and written."""
+    """Create the folder if it is missing. Raises ConfigError if the folder cannot be read and written."""
     try:
         path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     except PermissionError:

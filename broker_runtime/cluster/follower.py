@@ -45,7 +45,10 @@ _SAID_EVERY = 50
 
 
 class MetadataFollower:
-    """Keeps the image of a node that is not the active controller up to date: fetches and applies in a loop."""
+    """Keeps the metadata image of a node up to date: fetches and applies records in a loop.
+
+    The node is not the active controller.
+    """
 
     def __init__(
         self,
@@ -72,7 +75,7 @@ class MetadataFollower:
         """The controller's high watermark as of the last fetch; -1 before the first."""
         self.fetches_answered = 0
         self._started_over = False
-        """Whether it started over with a snapshot, and no fetch has succeeded since."""
+        """Whether the follower started over with a snapshot, and no fetch has succeeded since."""
 
     @property
     def caught_up(self) -> bool:
@@ -80,7 +83,7 @@ class MetadataFollower:
 
     @property
     def lag(self) -> int:
-        """Records that are not applied yet, as far as this node knows."""
+        """Return the number of records that are not applied yet, as far as this node knows."""
         return max(self.end_offset - self.applied_offset - 1, 0)
 
     async def run(self) -> None:
@@ -100,7 +103,7 @@ class MetadataFollower:
                 await asyncio.sleep(min(_RETRY_DELAY_S * 2 ** min(rounds - 1, 8), _RETRY_DELAY_MAX_S))
 
     async def wait_until(self, seen: Callable[[MetadataImage], bool], timeout_s: float) -> bool:
-        """Return whether `seen` became true of the image in time, and that state of the image came into force."""
+        """Wait until the image fulfils `seen` and is in force. Return whether both came within the timeout."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not seen(self._image):

@@ -22,7 +22,7 @@ _CHANCE_MASK = (1 << 76) - 1
 
 
 def claim_folder(log_dir: Path, node_id: int, cluster_id: str | None) -> str:
-    """Return the cluster id of this folder; a new folder gets the one of the settings, or a generated one.
+    """Return the cluster id of this folder. A new folder gets the id of the settings, or a generated one.
 
     Raises ConfigError if the folder belongs to another node or cluster.
     """
@@ -51,7 +51,10 @@ def claim_folder(log_dir: Path, node_id: int, cluster_id: str | None) -> str:
 
 
 def boot_id() -> str:
-    """Return an id that is constant while the kernel and its page cache live; UNKNOWN_BOOT if the system has none."""
+    """Return an id that is constant while the kernel and its page cache live.
+
+    UNKNOWN_BOOT if the system has no such id.
+    """
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:
@@ -61,7 +64,7 @@ def boot_id() -> str:
 def new_incarnation(began_ms: int) -> UUID:
     """Return a UUID of version 7 (RFC 9562): the start by this host's clock, then random bits.
 
-    A kubelet reports with the same clock when a container ended. So a reader of both can tell whether this process was
-    in that container.
+    A kubelet reports the end of a container with the same clock. So a reader of both times can tell whether this
+    process was in that container.
     """
     return UUID(int=(began_ms & _MS_MASK) << 80 | 7 << 76 | uuid4().int & _CHANCE_MASK)

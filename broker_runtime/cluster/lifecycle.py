@@ -14,7 +14,7 @@ from enum import Enum, IntEnum, auto
 
 
 class BrokerState(IntEnum):
-    """Kafka's numbers, for the metric."""
+    """The state of a broker, with Kafka's numbers, for the metric."""
 
     NOT_RUNNING = 0
     STARTING = 1
@@ -25,26 +25,26 @@ class BrokerState(IntEnum):
 
 
 class Phase(Enum):
-    """BrokerState, subdivided by why a registered broker does not serve."""
+    """The phase of a broker: its BrokerState, subdivided by why a registered broker does not serve."""
 
     NOT_RUNNING = auto()
     STARTING = auto()
-    """Registers for the first time."""
+    """The broker registers for the first time."""
     RECOVERY = auto()
-    """Registered; waits for its metadata and to be unfenced for the first time."""
+    """The broker is registered. It waits for its metadata, and to be unfenced for the first time."""
     RUNNING = auto()
     FENCED = auto()
-    """Was running; the controller fences it."""
+    """The broker was running, and the controller fences it."""
     CUT_OFF = auto()
-    """Was running; fences itself, because the controller has not answered for a session."""
+    """The broker was running and fences itself, because the controller has not answered for a session."""
     REJOINING = auto()
-    """Was registered; the controller does not know this registration any more."""
+    """The broker was registered, and the controller does not know this registration any more."""
     STOPPING = auto()
-    """Controlled shutdown: still serves while its leaderships move away."""
+    """Controlled shutdown: the broker still serves while its leaderships move away."""
     GONE = auto()
-    """Released by the controller, or no longer waiting for that; heartbeats have ended."""
+    """The controller has released the broker, or the broker no longer waits for that; heartbeats have ended."""
     REPLACED = auto()
-    """Another live process has its id: this one must end."""
+    """Another live process has the broker's id: this process must end."""
 
 
 class LifecycleEvent(Enum):
@@ -56,7 +56,7 @@ class LifecycleEvent(Enum):
     FENCED = auto()
     REGISTRATION_LOST = auto()
     SILENCE = auto()
-    """No heartbeat was answered for a session."""
+    """The controller answered no heartbeat for a session."""
     LEAVE = auto()
     RELEASED = auto()
     DEADLINE = auto()
@@ -128,7 +128,7 @@ _STATES: Mapping[Phase, BrokerState] = {
 
 
 class Lifecycle:
-    """The phase of one broker, and the last answer of the controller; times are monotonic, in seconds."""
+    """The phase of one broker, and the controller's last answer. Times are monotonic, in seconds."""
 
     def __init__(self, session_timeout_s: float) -> None:
         self.phase = Phase.NOT_RUNNING
@@ -142,7 +142,7 @@ class Lifecycle:
 
     @property
     def serves(self) -> bool:
-        """Whether the broker serves clients.
+        """Return whether the broker serves clients.
 
         A stopping broker that served before continues to serve until the process closes its listeners.
         """
@@ -153,7 +153,7 @@ class Lifecycle:
         return self.phase is Phase.STOPPING
 
     def wants_fence(self, ready: bool) -> bool:
-        """Whether to ask to stay fenced; only a fenced broker does.
+        """Return whether the heartbeat asks to stay fenced; only a fenced broker does.
 
         A serving broker may be slightly behind, and one that was cut off may still be unfenced for the controller.
         Asking would remove its leaderships without need.
@@ -162,7 +162,7 @@ class Lifecycle:
 
     @property
     def cut_off_s(self) -> float | None:
-        """Time at which the session expires; None while silence has no effect."""
+        """Return the time at which the session expires; None while silence of the controller has no effect."""
         if self._answered_sent_s is None or self.phase not in (Phase.RUNNING, Phase.STOPPING):
             return None
         return self._answered_sent_s + self._session_timeout_s
@@ -170,7 +170,9 @@ class Lifecycle:
     def heartbeat_answered(
         self, sent_s: float, now_s: float, *, fenced: bool, released: bool, ready: bool = True
     ) -> None:
-        """Apply the answer to a heartbeat. An answer to one that was sent a session ago counts as silence.
+        """Apply the controller's answer to a heartbeat of this broker.
+
+        The answer to a heartbeat sent a session ago counts as silence.
 
         `ready`: whether this broker has enough metadata to serve, should the controller allow it.
         """
@@ -187,7 +189,7 @@ class Lifecycle:
         self.phase = _TABLE[self.phase].get(event, self.phase)
 
     def why_not_ready(self) -> str | None:
-        """Return why clients should not be sent to this broker; None if they may be."""
+        """Return why clients should not be sent to this broker; None for a ready broker."""
         return _REASONS[self.phase]
 
 

@@ -41,7 +41,7 @@ _LOST = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Interval of heartbeats, and timeouts of answers and of the registration."""
+    """The interval of heartbeats, and the timeouts of answers and of the registration, in seconds."""
 
     heartbeat_interval_s: float
     session_timeout_s: float
@@ -49,22 +49,25 @@ class Timing:
 
 
 class Survival(Protocol):
-    """Whether the data written by earlier incarnations of this broker still exists (storage.disk.run_record)."""
+    """The survival of the data that earlier incarnations of this broker have written (storage.disk.run_record)."""
 
     @property
     def epoch(self) -> int:
-        """The newest broker epoch since which nothing was lost; -1 if it is unknown."""
+        """Return the newest broker epoch since which nothing was lost; -1 if the epoch is unknown."""
         ...
 
     def registered(self, epoch: int) -> None:
-        """Store the new epoch. Raises OSError: then the process must end before it is unfenced."""
+        """Store the broker epoch that the controller has assigned.
+
+        Raises OSError: then the process must end before it is unfenced.
+        """
         ...
 
 
 class Membership:
     """The membership of one broker, from its registration to the end of its controlled shutdown.
 
-    The controller assigns and stores its broker epoch; the state here starts from scratch with each process.
+    The controller assigns and stores the broker epoch; the state here starts from scratch with each process.
     """
 
     def __init__(
@@ -98,7 +101,7 @@ class Membership:
         self._wake.set()
 
     async def run(self) -> None:
-        """Register, then heartbeat until the broker has left. Raises MembershipError."""
+        """Register the broker, then heartbeat until the broker has left. Raises MembershipError."""
         self.status.on(LifecycleEvent.START)
         await self._register()
         tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch_silence())]
@@ -112,7 +115,7 @@ class Membership:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def leave(self, deadline_s: float) -> bool:
-        """Ask the controller to release this broker; return False if it has not done so by the deadline.
+        """Ask the controller to release this broker; return False if the release does not come by the deadline.
 
         A second call waits for the outcome of the first.
         """
@@ -130,7 +133,10 @@ class Membership:
         return self._released
 
     def beat_soon(self) -> None:
-        """Send a heartbeat soon: another broker's shutdown waits until this one's metadata includes its beginning."""
+        """Send a heartbeat soon.
+
+        The shutdown of another broker waits until this broker's metadata includes the beginning of that shutdown.
+        """
         if self.status.phase is Phase.RUNNING:
             self._wake.set()
 
@@ -140,7 +146,7 @@ class Membership:
             self.status.on(LifecycleEvent.DEADLINE)
 
     def reregister(self, endpoints: Sequence[Endpoint]) -> None:
-        """Register these listeners for clients: the same incarnation registers again."""
+        """Register these listeners for clients, in a second registration of the same incarnation."""
         self._identity = replace(self._identity, endpoints=endpoints)
         self._is_news = True
         self._wake.set()

@@ -13,14 +13,17 @@ log = logging.getLogger(__name__)
 
 
 class ClientDoor(Protocol):
-    """Receives whether clients are to be served; calls alternate, and the first is `on_unfenced`."""
+    """Receives whether the broker is to serve clients.
+
+    The two calls alternate, and the first is `on_unfenced`.
+    """
 
     def progress(self) -> tuple[int, bool]:
         """Return the metadata offset, and whether this broker has enough metadata to serve."""
         ...
 
     def knows_unfenced(self, epoch: int) -> bool:
-        """Return whether this broker is unfenced with this epoch in the metadata in force here."""
+        """Return whether the metadata in force here has this broker unfenced with this epoch."""
         ...
 
     def on_fenced(self, reason: str) -> None: ...
@@ -29,7 +32,7 @@ class ClientDoor(Protocol):
 
 
 class MembershipStatus:
-    """The status of one broker. `Membership` alone reports events to it; all others read it."""
+    """The status of one broker's membership. `Membership` alone reports events to it; all others read it."""
 
     def __init__(self, broker_id: int, session_timeout_s: float, door: ClientDoor, on_end: Callable[[], None]) -> None:
         """`on_end` is called when the broker has left its cluster or was replaced, before the door is closed."""
@@ -39,7 +42,7 @@ class MembershipStatus:
         """Whether clients are served."""
         self.lifecycle = Lifecycle(session_timeout_s)
         """To be read only: events are reported to this object."""
-        self._broker_id = broker_id
+        self.broker_id = broker_id
         self._door = door
         self._on_end = on_end
 
@@ -60,7 +63,7 @@ class MembershipStatus:
 
     def registered(self, epoch: int) -> None:
         self.epoch = epoch
-        log.info("broker %d is registered with epoch %d", self._broker_id, epoch)
+        log.info("broker %d is registered with epoch %d", self.broker_id, epoch)
         self.on(LifecycleEvent.REGISTERED)
 
     def on(self, event: LifecycleEvent) -> None:
@@ -69,7 +72,10 @@ class MembershipStatus:
         self._changed(before)
 
     def heartbeat_answered(self, sent_s: float, now_s: float, *, fenced: bool, released: bool, ready: bool) -> None:
-        """Apply the answer to a heartbeat. An answer to one that was sent a session ago counts as silence."""
+        """Apply the controller's answer to a heartbeat of this broker.
+
+        The answer to a heartbeat sent a session ago counts as silence.
+        """
         before = self.lifecycle.phase
         self.lifecycle.heartbeat_answered(sent_s, now_s, fenced=fenced, released=released, ready=ready)
         self._changed(before)
@@ -78,15 +84,15 @@ class MembershipStatus:
         after = self.lifecycle.phase
         if after is before:
             return
-        log.debug("broker %d: %s -> %s", self._broker_id, before.name, after.name)
+        log.debug("broker %d: %s -> %s", self.broker_id, before.name, after.name)
         if after in (Phase.GONE, Phase.REPLACED):
             self._on_end()
         if self.serving and not self.lifecycle.serves:
             self.serving = False
             reason = self.lifecycle.why_not_ready() or "stopping"
-            log.warning("broker %d serves no clients: %s", self._broker_id, reason)
+            log.warning("broker %d serves no clients: %s", self.broker_id, reason)
             self._door.on_fenced(reason)
         elif not self.serving and self.lifecycle.serves:
             self.serving = True
-            log.info("broker %d is unfenced with epoch %d and serves clients", self._broker_id, self.epoch)
+            log.info("broker %d is unfenced with epoch %d and serves clients", self.broker_id, self.epoch)
             self._door.on_unfenced()

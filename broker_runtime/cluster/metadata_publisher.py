@@ -22,27 +22,33 @@ from broker_runtime.storage.log_dir.manager import LogManager
 
 
 class ConnectionLimits(Protocol):
-    """The part of LimitsInForce that applies metadata."""
+    """The limits on connections, as far as metadata changes them: a part of LimitsInForce."""
 
     def configure(self, effective: EffectiveConfig) -> None: ...
 
     def on_ip_quotas(self, changed: set[str | None]) -> Iterator[None]:
-        """Apply changed quotas. Entities whose quota is in force are removed from `changed`."""
+        """Apply changed quotas of addresses in steps. Entities whose quota is in force are removed from `changed`."""
         ...
 
     def on_connection_groups(self, changed: set[tuple[str, str | None]]) -> Iterator[None]:
-        """Apply changed groups. Entries that are in force are removed from `changed`."""
+        """Apply changes of connection groups' limits and members in steps.
+
+        Entries that are in force are removed from `changed`.
+        """
         ...
 
 
 class ConfigurationListener(Protocol):
-    """A part that depends on the configuration only: listeners and observers."""
+    """A part of the broker that depends on the configuration only, such as listeners and observers."""
 
     def configure(self, effective: EffectiveConfig) -> None: ...
 
 
 class MetadataPublisher:
-    """Publishes metadata changes. `effective` is this broker's configuration by the metadata. Nothing is durable."""
+    """Brings metadata changes into force on this broker.
+
+    `effective` is this broker's configuration by the metadata. Nothing is durable.
+    """
 
     def __init__(
         self,
@@ -71,7 +77,7 @@ class MetadataPublisher:
         """Changed connection groups, and members of them, that are not in force yet."""
 
     def take_up_replicas(self, done: Callable[[], None]) -> None:
-        """Apply everything that complete metadata assigns to this broker; from now on apply changes of topics, too."""
+        """Apply everything that complete metadata assigns to this broker. From now on apply changes of topics, too."""
         self.replica_publisher.take_up()
         self.reactions.when_done("letting clients in", done)
 
@@ -85,7 +91,7 @@ class MetadataPublisher:
         return TopicConfig.of(self._image.configs.of_topic(topic), self.effective.values)
 
     def publish(self, changes: Changes, done: Callable[[], None]) -> None:
-        """Apply changes that the image already contains; a failed step does not stop the others. Then call `done`."""
+        """Apply changes that the image already contains, then call `done`. A failed step does not stop the others."""
         run = self.reactions.run
         run("recording which logs are deleted", partial(self._replicas.note_removals, changes.removals))
         if None in changes.broker_configs or self._settings.node_id in changes.broker_configs:

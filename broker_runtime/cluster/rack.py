@@ -17,11 +17,14 @@ LOOK_EVERY_S = 0.2
 
 
 class RackUnknownError(Exception):
-    """The file cannot be read, or is still empty after the timeout."""
+    """Error for a rack file that cannot be read, or is still empty after the timeout."""
 
 
 async def with_rack(settings: BrokerSettings, stop: asyncio.Event) -> BrokerSettings:
-    """Return the settings with `broker.rack` from the file; unchanged without a file, or if `stop` is set first."""
+    """Return the settings with `broker.rack` from the rack file.
+
+    They stay unchanged without a file, or if `stop` is set first.
+    """
     file = settings.config.sluicegate_broker_rack_file
     if not settings.is_broker or file is None:
         return settings

@@ -24,14 +24,14 @@ log = logging.getLogger(__name__)
 
 _RETRY_MAX_S = 30.0
 SLICE_S = 0.002
-"""An iteration ends with the piece that is running after this time."""
+"""Length of a time slice, in seconds. A time slice ends with the piece that is running after this time."""
 
 Pieces = Callable[[], Iterator[Pause | None]]
-"""A step; each piece of it ends at a `yield`. A step that yields a `Pause` continues when that ends."""
+"""A step of work, in pieces that each end at a `yield`. A step that yields a `Pause` continues at the pause's end."""
 
 
 class Scheduler(Protocol):
-    """The part of the event loop that Reactions needs."""
+    """The part of the event loop that Reactions needs: calls soon, and calls later."""
 
     def call_soon(self, callback: Callable[[], None]) -> object: ...
 
@@ -39,10 +39,10 @@ class Scheduler(Protocol):
 
 
 class Reactions:
-    """Owns the waiting, running and failed steps; `now` returns seconds.
+    """Runs the steps that apply metadata, and retries failed ones.
 
-    Steps are identified by their names, so there are at most twice as many of them as things that metadata can change.
-    Nothing is durable: a start applies all of the metadata.
+    `now` returns seconds. Steps are identified by their names, so there are at most twice as many of them as things
+    that metadata can change. Nothing is durable: a start applies all of the metadata.
     """
 
     def __init__(self, loop: Scheduler, now: Callable[[], float]) -> None:
@@ -65,7 +65,7 @@ class Reactions:
         self.lengths = SliceLengths("metadata")
 
     def run(self, name: str, step: Callable[[], None]) -> None:
-        """Run `step` now. If it raises, log that and retry it with growing delays until it succeeds."""
+        """Run `step` now. If the step raises an error, log it, and retry the step with growing delays."""
         backoff = self._taken_back(name)
         try:
             step()
@@ -77,7 +77,7 @@ class Reactions:
             _log_recovery(name, backoff)
 
     def run_over_slices(self, name: str, step: Pieces) -> None:
-        """Run `step` soon. If a step waits under this name, it is replaced in its place, and runs once.
+        """Run `step` soon, in time slices. The step replaces a waiting step of this name, in its place in the queue.
 
         A running step runs to its end and then again, so that a step for frequent changes completes, too. A step that
         another step adds is a part of that one: `when_done` waits for both.
@@ -100,9 +100,9 @@ class Reactions:
             del self._unfinished[part_of]
 
     def when_done(self, name: str, callback: Callable[[], None]) -> None:
-        """Run `callback` once each currently waiting step has succeeded or failed, in the order of the calls.
+        """Call `callback` once each currently waiting step has succeeded or failed.
 
-        If no step waits, run it at once.
+        Callbacks run in the order of the calls. If no step waits, `callback` runs at once.
         """
         self._when_done.append((self._next_number, name, callback))
         self._call_back()

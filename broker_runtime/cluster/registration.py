@@ -10,20 +10,20 @@ from broker_runtime.errors import ErrorCode, KafkaError
 
 
 class MembershipError(Exception):
-    """This broker cannot be, or is no longer, a member of its cluster: the process must end."""
+    """Error that ends the process: this broker cannot be, or is no longer, a member of its cluster."""
 
 
 class RegistrationTimeoutError(MembershipError):
-    """The controller did not accept the registration within initial.broker.registration.timeout.ms."""
+    """Error if the controller accepts no registration within initial.broker.registration.timeout.ms."""
 
 
 class ReplacedError(MembershipError):
-    """Another live process is registered with this broker's id."""
+    """Error if another live process is registered with this broker's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """The data that a broker registers with; the incarnation is that of this process."""
+    """The data that a broker registers with. The incarnation is that of this process."""
 
     broker_id: int
     cluster_id: str
@@ -35,7 +35,10 @@ class BrokerIdentity:
     description: SelfDescription = SILENT
 
     def registration(self, previous_epoch: int) -> dict[str, object]:
-        """Return the content of the request. `previous_epoch` is the newest since which nothing was lost, or -1."""
+        """Return the content of the registration request.
+
+        `previous_epoch` is the newest epoch since which nothing was lost, or -1.
+        """
         return {
             "broker_id": self.broker_id,
             "cluster_id": self.cluster_id,
@@ -59,7 +62,7 @@ class BrokerIdentity:
 
 
 def check_not_final(error: KafkaError, broker_id: int) -> None:
-    """Raise MembershipError, which ends the process, for a refusal that another attempt would meet again."""
+    """Raise MembershipError, which ends the process, for a refusal that another attempt would meet, too."""
     if error.code == ErrorCode.INCONSISTENT_CLUSTER_ID:
         raise MembershipError(f"this broker's data belongs to another cluster: {error}") from error
     if error.code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REGISTRATION):

@@ -26,9 +26,9 @@ _PARTITIONS_OF_A_PIECE = 500
 
 
 class ReplicaPublisher:
-    """Owns the changes that are not applied to the replicas yet. It ignores all changes before `take_up`.
+    """Applies metadata changes to the replicas, and keeps those that are not applied yet.
 
-    Also retries replicas that could not be opened. Nothing is durable.
+    Ignores all changes before `take_up`. Also retries replicas that could not be opened. Nothing is durable.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ReplicaPublisher:
         self._offline_retry: Timer | None = None
 
     def take_up(self) -> None:
-        """Apply everything that complete metadata assigns to this broker; from now on apply changes, too."""
+        """Apply everything that complete metadata assigns to this broker. From now on apply changes, too."""
         self._active = True
         over_slices = self._reactions.run_over_slices
         over_slices("setting aside logs that the metadata does not name", self._replicas.remove_strays)
@@ -74,7 +74,7 @@ class ReplicaPublisher:
             self._offline_retry.cancel()
 
     def configure_all(self) -> None:
-        """Apply the configuration of all topics, because the one of the broker has changed."""
+        """Apply the configuration of all topics, because the broker's configuration has changed."""
         if self._active:
             self._reactions.run_over_slices("configuring topics", self._configure_topics)
 

@@ -25,7 +25,7 @@ _MESSAGE_FORMATS = "v2"
 
 @dataclass(frozen=True, slots=True)
 class SelfDescription:
-    """The lowest and highest protocol version, and (name, value) of each tag."""
+    """A broker's description of itself: its lowest and highest protocol version, and (name, value) of each tag."""
 
     protocol_versions: tuple[int, int]
     tags: tuple[tuple[str, str], ...]

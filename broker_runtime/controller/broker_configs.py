@@ -20,7 +20,7 @@ _MAX_CONNECTIONS = BrokerConfig.max_connections.name
 
 
 def broker_change_problem(before: Configs, after: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
-    """Return why the resource may not change from `before` to `after`; None if it may."""
+    """Return why the broker's configuration may not change from `before` to `after`; None for a valid change."""
     given = {name: value for name, value in after.items() if before.get(name) != value}
     return (
         _given_problem(given, broker_id, image)

@@ -13,7 +13,10 @@ from broker_runtime.errors import ErrorCode
 
 
 class BrokerControlState(Enum):
-    """State of a broker as the controller sees it (so in Kafka, too); its own view is in cluster.lifecycle."""
+    """The state of a broker as the controller sees it, as in Kafka.
+
+    The broker's own view is in cluster.lifecycle.
+    """
 
     OFFLINE = "Offline"
     FENCED = "Fenced"
@@ -50,7 +53,10 @@ class Guard(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A row of the table. `next` None: the registration is removed. The flags are those of the heartbeat's answer."""
+    """A row of the table of broker states.
+
+    `next` is None if the registration is removed. The flags are those of the heartbeat's answer.
+    """
 
     state: BrokerControlState
     event: BrokerEvent
@@ -124,5 +130,5 @@ _BY_CAUSE: Mapping[tuple[BrokerControlState, BrokerEvent], tuple[Transition, ...
 
 
 def transitions(state: BrokerControlState, event: BrokerEvent) -> tuple[Transition, ...]:
-    """Return the rows of a state and event; exactly one of them has a guard that holds."""
+    """Return the rows of a state and event. The guard of exactly one row holds."""
     return _BY_CAUSE[state, event]

@@ -22,7 +22,7 @@ _PARTITIONS_OF_A_STEP = 16
 
 
 def check_partitions(partitions: int) -> None:
-    """Check the number of partitions of all topics of one request. Raises KafkaError for the request as a whole."""
+    """Check the number of partitions of all topics of one request. Raises KafkaError for the whole request."""
     if partitions > RECORDS_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
@@ -42,7 +42,7 @@ def check_records(count: int) -> None:
 
 
 class Capacity:
-    """Number of replicas of each broker, including those that the current request adds."""
+    """The number of replicas of each broker, including those that the current request adds."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
@@ -51,7 +51,7 @@ class Capacity:
     def take(self, records: Sequence[MetadataRecord]) -> Steps[Sequence[MetadataRecord]]:
         """Return `records` if there is room for the replicas that they create.
 
-        Else raise KafkaError and count nothing.
+        Otherwise raise KafkaError and count nothing.
         """
         limit = self._image.defaults.replicas_max
         if limit is None:
@@ -107,7 +107,10 @@ class QuotaLimits:
 
 
 class QuotaCapacity:
-    """Room for entities that a request may still add, entry by entry."""
+    """The number of entities with client quotas that a request may still add.
+
+    Entries of the request are counted one by one.
+    """
 
     def __init__(self, quotas: Quotas, limits: QuotaLimits) -> None:
         self._quotas = quotas
@@ -116,7 +119,10 @@ class QuotaCapacity:
         self._names_bytes = quotas.names_bytes
 
     def take(self, records: Sequence[ClientQuotaRecord]) -> None:
-        """Count `records`, which are all those of one entity. Raises KafkaError if there is no room."""
+        """Count `records`, which are all records of one entity.
+
+        Raises KafkaError if there is no room for the entity.
+        """
         if not records or group_and_member(records[0]) is not None:
             return
         entity = records[0].entity

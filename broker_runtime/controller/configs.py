@@ -21,15 +21,15 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import check_topic_name
 
 VALUE_LENGTH_MAX = 32_767
-"""Bytes, as in Kafka's controller: older versions of responses cannot have a longer text."""
+"""Limit of a value in bytes, as in Kafka's controller: older versions of responses cannot have a longer text."""
 _TAKEN_APART_LENGTH_MAX = 2 * VALUE_LENGTH_MAX
 """Maximum of characters of lists to append or subtract. Splitting this many blocks the event loop for 3 ms."""
 CONFIGS_MAX = 1_000
-"""Maximum of changes for one resource in one request: no resource has as many keys."""
+"""Limit of the changes for one resource in one request. No resource has as many keys."""
 
 
 class Operation(IntEnum):
-    """Operation codes of IncrementalAlterConfigs (KIP-339)."""
+    """The operation codes of IncrementalAlterConfigs (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -39,7 +39,7 @@ class Operation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One operation on one key; `value` is None if the key is deleted."""
+    """One operation on one key of a configuration. `value` is None if the key is deleted."""
 
     key: str
     operation: int
@@ -47,7 +47,7 @@ class Change:
 
 
 Resource = tuple[int, str]
-"""(resource type, name)"""
+"""The type and the name of a resource."""
 _NAMED: Mapping[int, str] = {
     ResourceType.GROUP: "Default group resources are not allowed.",
     ResourceType.CLIENT_METRICS: "Subscription name can't be empty",
@@ -63,7 +63,10 @@ class ResourceCapacity:
         self._added: Counter[int] = Counter()
 
     def take(self, resource: Resource, records: Sequence[ConfigRecord]) -> None:
-        """Raise KafkaError (POLICY_VIOLATION) if `records` configure one resource too many."""
+        """Count a resource with configuration, to which `records` belong.
+
+        Raises KafkaError (POLICY_VIOLATION) for one configured resource too many.
+        """
         kind, name = resource
         configs, most, advice = self._image.configs, self._image.limits.resources_max, ""
         if kind == ResourceType.CLIENT_METRICS and most > SUBSCRIPTIONS_MAX:
@@ -108,7 +111,7 @@ def alter_incrementally(resource: Resource, changes: Sequence[Change], image: Me
 def replace_all(
     resource: Resource, configs: Sequence[tuple[str, str | None]], image: MetadataImage
 ) -> Sequence[ConfigRecord]:
-    """Return the records of AlterConfigs: keys that are not named revert to their defaults."""
+    """Return the records of AlterConfigs for one resource: keys that it does not name revert to their defaults."""
     before = _existing(resource, image)
     _check_keys([key for key, _ in configs])
     nulls = [key for key, value in configs if value is None]

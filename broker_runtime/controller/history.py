@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class ReplayError(Exception):
-    """The journal cannot be this cluster's metadata; the process must not continue with it."""
+    """Error for a journal that cannot be this cluster's metadata. The process must not continue with the journal."""
 
 
 class History:
@@ -67,7 +67,10 @@ class History:
         self._batches += 1
 
     def take_snapshot_when_due(self, image: MetadataImage) -> None:
-        """Queue a snapshot of `image`, the committed state, if one is due. One at a time is written, concurrently."""
+        """Queue a snapshot of `image`, the committed state, if one is due.
+
+        The snapshot is written concurrently, one at a time.
+        """
         batches_max = self._journal.batches_between_snapshots
         due = self._bytes >= self._bytes_max or (batches_max is not None and self._batches >= batches_max)
         if due and not self._wanted.full():

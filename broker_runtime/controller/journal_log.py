@@ -8,16 +8,22 @@ from collections.abc import Sequence
 from broker_runtime.clock import Clock
 from broker_runtime.controller.history import History
 from broker_runtime.controller.journal.seam import Backing, DeposedError
+from broker_runtime.coordination.seam import TransactionalProducer
+from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.records.batching import FRAME_BYTES_MAX, KeyValue
 from kafka_bytes.batches import BatchBody, encode_batch
+from kafka_bytes.control import Marker
 
 _RECORDS_OF_A_STEP = 16
 
 
 class JournalLog:
-    """Appends with `epoch`, that of this controller; it is set before the first record."""
+    """The log of an active controller, which a journal makes durable.
+
+    `epoch` is that of this controller; it is set before the first record.
+    """
 
     batch_bytes_max = 512 * 1024
 
@@ -33,12 +39,15 @@ class JournalLog:
 
     @property
     def held(self) -> bool:
-        """Whether the lease is held. Checks the clock too: a process suspended beyond its lease is no longer active."""
+        """Return whether this controller holds the lease, and may write.
+
+        This checks the clock too: a process suspended beyond its lease is no longer active.
+        """
         return self._election.held
 
     @property
     def committed_end_offset(self) -> int:
-        """The offset after the last durable record."""
+        """Return the offset after the last durable record."""
         return self._log.high_watermark
 
     def append(self, records: Sequence[KeyValue]) -> int:
@@ -53,13 +62,21 @@ class JournalLog:
                 yield
         return self._write(body.batch(self._clock.wall_ms()))
 
+    def append_transactional(self, records: Sequence[KeyValue], producer: TransactionalProducer) -> int:
+        """Refuse the records, because brokers that follow the metadata log know no transactions. Raises KafkaError."""
+        raise _no_transactions(producer.producer_id)
+
+    def append_marker(self, marker: Marker) -> int:
+        """Refuse the marker, as `append_transactional` refuses records. Raises KafkaError."""
+        raise _no_transactions(marker.producer_id)
+
     def _write(self, batch: bytes) -> int:
         base = self._log.append(memoryview(batch), leader_epoch=self.epoch).base_offset
         self._history.appended(len(batch))
         return base
 
     def flush(self) -> None:
-        """Do nothing: each decision is a batch of its own, written at once, and brokers apply it as a whole."""
+        """Do nothing: each decision is written at once as one batch, and brokers apply the batch as a whole."""
 
     async def commit(self) -> None:
         """Make the log durable and advance the high watermark. Raises JournalError."""
@@ -70,3 +87,9 @@ class JournalLog:
             self._history.committed()
         elif not self.held:
             raise DeposedError("the lease has expired")
+
+
+def _no_transactions(producer_id: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_TXN_STATE, f"the metadata log has no transactions, so none of producer {producer_id}"
+    )

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class MetadataShard:
-    """Implements `coordination.seam.Shard` for MetadataImage and Record.
+    """The controller as a shard: implements `coordination.seam.Shard` for MetadataImage and Record.
 
     Owns the brokers' sessions, which are soft state: each term begins with fresh ones.
     """
@@ -51,7 +51,7 @@ class MetadataShard:
         self.sessions = Sessions(settings.config.broker_session_timeout_ms / 1000)
 
     async def load(self) -> MetadataImage:
-        """Load the image. Raises ReplayError, JournalError."""
+        """Load the metadata image from the journal. Raises ReplayError, JournalError."""
         image = await self._history.load()
         config = self._settings.config
         image.defaults = ElectionDefaults(

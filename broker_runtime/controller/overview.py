@@ -17,7 +17,7 @@ Json = Mapping[str, object]
 
 
 SILENT_STEPS_S = (3, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
-"""Ages of a broker's last heartbeat in seconds: reaching one of them changes the view's version."""
+"""Ages of a broker's last heartbeat in seconds. The view's version changes when an age reaches one of them."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class _Load:
 
 
 def overview(image: MetadataImage, sessions: Sessions, now_s: float, inter_broker_listener: str) -> Json:
-    """Return the view of all brokers.
+    """Return the controller's view of all brokers.
 
     `inter_broker_listener` may be empty, because a controller-only process does not know it; then the first listener is
     shown.
@@ -50,10 +50,10 @@ def overview(image: MetadataImage, sessions: Sessions, now_s: float, inter_broke
 
 
 def view_version(image: MetadataImage, sessions: Sessions, now_s: float) -> str:
-    """Return a version that changes when there is something new to show.
+    """Return the version of the overview, which changes when the overview has something new to show.
 
-    That includes changes of sessions, which are not metadata; ages count by steps. The cost is linear in the number of
-    brokers.
+    Changes of sessions, which are not metadata, change the version too. The age of a heartbeat changes the version only
+    when it passes one of SILENT_STEPS_S. The cost is linear in the number of brokers.
     """
     seen = (
         f"{broker.id}:{state_of(broker, sessions, now_s).value[:2]}{_silence(sessions.age(broker.id, now_s))}"

@@ -15,7 +15,7 @@ _LAST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdBlock:
-    """A block of `size` producer ids from `start` on, which one broker hands out."""
+    """A block of `size` producer ids from `start` on, which one broker assigns."""
 
     start: int
     size: int

@@ -51,7 +51,7 @@ A registration can contain longer ones, but responses in versions that are not f
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A broker's request to be registered."""
+    """A broker's request to register."""
 
     broker_id: int
     cluster_id: str
@@ -59,17 +59,17 @@ class Registration:
     endpoints: tuple[BrokerEndpoint, ...]
     rack: str | None
     features: tuple[tuple[str, int, int], ...] = ()
-    """(name, lowest, highest supported level)."""
+    """Features of the broker: (name, lowest, highest supported level)."""
     previous_epoch: int = -1
-    """The newest broker epoch since which it has lost nothing; -1 if it does not know."""
+    """The newest broker epoch since which the broker has lost nothing; -1 if the broker does not know."""
     protocol_versions: tuple[int, int] = UNTOLD
     tags: tuple[tuple[str, str], ...] = ()
-    """(name, value) of the broker's description of itself."""
+    """The broker's description of itself: (name, value) of each tag."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A broker's periodic report; `metadata_offset` is the last record that it has applied."""
+    """A broker's periodic report. `metadata_offset` is the offset of the last record that the broker has applied."""
 
     broker_id: int
     epoch: int
@@ -106,7 +106,7 @@ def state_of(broker: BrokerInfo, sessions: Sessions, now_s: float) -> BrokerCont
 def register(
     wanted: Registration, image: MetadataImage, sessions: Sessions, now_s: float
 ) -> Steps[tuple[Sequence[MetadataRecord], int]]:
-    """Return the records, and the broker's epoch. Raises KafkaError."""
+    """Decide a registration: return the records, and the broker's epoch. Raises KafkaError."""
     _check(wanted, image)
     known = image.brokers.get(wanted.broker_id)
     if known is None:
@@ -222,7 +222,10 @@ def _check_tags(wanted: Registration) -> None:
 def heartbeat(
     beat: Heartbeat, image: MetadataImage, sessions: Sessions, now_s: float
 ) -> Steps[tuple[Sequence[MetadataRecord], HeartbeatAnswer]]:
-    """Decide about a heartbeat. The caller has already renewed the session."""
+    """Decide a heartbeat: return the records, and the answer.
+
+    The caller has already renewed the session. Raises KafkaError.
+    """
     known = registered(beat.broker_id, beat.epoch, image)
     sessions.reached(known.id, beat.metadata_offset)
     state = state_of(known, sessions, now_s)
@@ -294,7 +297,10 @@ def unfence(broker: BrokerInfo, image: MetadataImage) -> Steps[list[MetadataReco
 
 
 def stop(broker: BrokerInfo, image: MetadataImage) -> Steps[list[MetadataRecord]]:
-    """Begin a controlled shutdown; its offset is set once, however often the broker asks."""
+    """Return the records that begin a controlled shutdown.
+
+    Its offset is set once, however often the broker asks.
+    """
     moved = yield from elections.leave(broker.id, image)
     return [*moved, StopBroker(broker.id, broker.epoch, image.next_offset + len(moved))]
 
@@ -302,7 +308,7 @@ def stop(broker: BrokerInfo, image: MetadataImage) -> Steps[list[MetadataRecord]
 def unregister(
     broker_id: int, image: MetadataImage, sessions: Sessions
 ) -> Steps[tuple[Sequence[MetadataRecord], None]]:
-    """Remove a broker's registration. A live broker registers again.
+    """Return the records that remove a broker's registration. A live broker registers again.
 
     For a fenced broker the tags of its own dynamic configuration are deleted, too: they describe this broker, and its
     id may pass to another. The rest of that configuration is kept, as in Kafka.

@@ -11,7 +11,8 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings
@@ -37,8 +38,14 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps
 
+if TYPE_CHECKING:
+    from broker_runtime.controller.connection_shares import SharesOfTerm
+    from connection_limits.cluster.reports import Answer, Report
+
 log = logging.getLogger(__name__)
 
+CONNECTION_SHARES = "broker_runtime.controller.connection_shares"
+"""Imported when the first broker reports about a rate of the cluster (decision 45)."""
 T = TypeVar("T")
 
 _SESSION_CHECKS = 64
@@ -48,8 +55,29 @@ _TROUBLE_SHOWN_S = 60.0
 """How long a journal error is reported: a controller on standby does not retry the journal."""
 
 
+class SharesOnDemand:
+    """The shares of rates of the cluster, which few clusters have."""
+
+    def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._shares: SharesOfTerm | None = None
+
+    def report(self, report: "Report", image: MetadataImage) -> "Steps[Answer]":
+        """Read a broker's report over several steps, and return the answer."""
+        if self._shares is None:
+            self._shares = import_module(CONNECTION_SHARES).SharesOfTerm(self._settings.config, self._clock)
+        shares: SharesOfTerm = self._shares
+        return shares.report(report, image)
+
+    def end_term(self) -> None:
+        """Discard what brokers have reported: this controller is no longer active."""
+        if self._shares is not None:
+            self._shares.end_term()
+
+
 class ControllerService:
-    """Owns its journal, its election and the runtime of the metadata.
+    """A controller. Owns its journal, its election and the runtime of the metadata.
 
     Only the journal is durable: image, brokers' sessions and timers are created again by each term.
     """
@@ -89,6 +117,7 @@ class ControllerService:
             settings.config.controller_request_queue_max,
             DecidingSlices(),
         )
+        self.connection_shares = SharesOnDemand(settings, clock)
         self._activated = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._unavailable: tuple[float, str] | None = None
@@ -96,22 +125,28 @@ class ControllerService:
 
     @property
     def image(self) -> MetadataImage:
-        """The last decided image. In an active controller it may be ahead of what is durable."""
+        """Return the cluster's metadata as last decided here.
+
+        In an active controller the image may be ahead of what is durable.
+        """
         return self._runtime.state
 
     @property
     def active(self) -> bool:
-        """Whether this controller is active. Checks the clock too: after being suspended beyond its lease it is not."""
+        """Return whether this controller is active.
+
+        This checks the clock too: a controller suspended beyond its lease is not active.
+        """
         return self._runtime.active
 
     @property
     def committed_end_offset(self) -> int:
-        """The offset after the last durable record."""
+        """Return the offset after the last durable record."""
         return self._log.committed_end_offset
 
     @property
     def phase(self) -> TermPhase:
-        """Phase of the term; UNLOADED on standby, also if this controller was active before."""
+        """Return the phase of the term; UNLOADED on standby, also for a formerly active controller."""
         return self._runtime.phase
 
     @property
@@ -119,7 +154,7 @@ class ControllerService:
         return self._settings.node_id if self.active else self._election.holder_id
 
     def why_not_ready(self) -> str | None:
-        """Return why this controller could not become active; None if it is active, or could."""
+        """Return why this controller could not become active; None for a controller that is active or could be."""
         if self.active:
             return None
         unavailable = self._unavailable
@@ -128,7 +163,11 @@ class ControllerService:
         return self._election.trouble
 
     async def start(self) -> None:
-        """Start. When this returns, a sole controller is active; one of several may not be yet. Raises ReplayError."""
+        """Start the controller. Raises ReplayError.
+
+        When this returns, the only controller of a cluster is active. One of several controllers may still be on
+        standby.
+        """
         running = self._running = asyncio.ensure_future(self._run())
         running.add_done_callback(self._ended)
         if not self._election.certain:
@@ -186,13 +225,14 @@ class ControllerService:
     def _step_down(self) -> None:
         self._activated.clear()
         self._runtime.unload()
+        self.connection_shares.end_term()
 
     async def submit(self, decide: Decision[MetadataImage, MetadataRecord, T]) -> T:
-        """Return the decision's answer once its records are durable. Raises the decision's errors, or KafkaError."""
+        """Return the answer of a decision once its records are durable. Raises the decision's errors, or KafkaError."""
         return await self._runtime.submit(decide)
 
     async def register(self, wanted: Registration) -> int:
-        """Register a broker, and return its epoch."""
+        """Register a broker, and return the broker epoch."""
         now_s = self._clock.monotonic()
         return await self.submit(lambda image: registration.register(wanted, image, self.sessions, now_s))
 

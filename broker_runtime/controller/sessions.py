@@ -17,7 +17,7 @@ class _Contact:
 
 
 class Sessions:
-    """Time and metadata offset of the last contact of each (broker id, epoch).
+    """The sessions of brokers: time and metadata offset of the last contact of each (broker id, epoch).
 
     Soft state: a controller that becomes active begins with `renew_all`. Times are seconds of the monotonic clock.
     """
@@ -30,7 +30,10 @@ class Sessions:
         self._contacts[broker_id] = _Contact(epoch, now_s, _UNKNOWN_OFFSET, beats=False)
 
     def touch(self, broker_id: int, epoch: int, now_s: float) -> None:
-        """Record a heartbeat. One that arrives in time counts, even if the controller handles it late."""
+        """Record a heartbeat of a broker.
+
+        A heartbeat that arrives in time counts, even if the controller handles it late.
+        """
         self._contacts[broker_id] = _Contact(epoch, now_s, self.metadata_offset(broker_id, epoch), beats=True)
 
     def reached(self, broker_id: int, metadata_offset: int) -> None:
@@ -43,27 +46,30 @@ class Sessions:
         self._contacts.pop(broker_id, None)
 
     def extend(self, by_s: float, now_s: float) -> None:
-        """Extend all sessions by a time in which this controller could not receive heartbeats."""
+        """Extend all sessions by the time in which this controller could not receive heartbeats."""
         for contact in self._contacts.values():
             contact.at_s = min(contact.at_s + by_s, now_s)
 
     def is_live(self, broker_id: int, epoch: int, now_s: float) -> bool:
-        """Whether the session reserves the id against other incarnations."""
+        """Return whether the broker's session reserves its id against other incarnations."""
         known = self._contacts.get(broker_id)
         return known is not None and known.beats and known.epoch == epoch and now_s <= known.at_s + self.timeout_s
 
     def is_heard(self, broker_id: int, epoch: int, now_s: float) -> bool:
-        """Whether there was a sign of life, the registration included, within the session timeout."""
+        """Return whether the broker sent a heartbeat or registered within the session timeout."""
         known = self._contacts.get(broker_id)
         return known is not None and known.epoch == epoch and now_s <= known.at_s + self.timeout_s
 
     def age(self, broker_id: int, now_s: float) -> float | None:
-        """Return the seconds since its last heartbeat; None if it has no session."""
+        """Return the seconds since the broker's last heartbeat; None for a broker without a session."""
         known = self._contacts.get(broker_id)
         return None if known is None or not known.beats else max(0.0, now_s - known.at_s)
 
     def metadata_offset(self, broker_id: int, epoch: int | None = None) -> int:
-        """Return the offset of the last heartbeat (of this epoch, if one is given); -1 if it is unknown."""
+        """Return the metadata offset in the broker's last heartbeat; -1 if it is unknown.
+
+        With `epoch`, only a heartbeat of this broker epoch counts.
+        """
         known = self._contacts.get(broker_id)
         if known is None or (epoch is not None and known.epoch != epoch):
             return _UNKNOWN_OFFSET
@@ -74,7 +80,7 @@ class Sessions:
         return [b.id for b in image.brokers.values() if not b.fenced and not self.is_live(b.id, b.epoch, now_s)]
 
     def renew_all(self, image: MetadataImage, now_s: float, *, but: int | None) -> None:
-        """Start a term: discard all sessions, and give each unfenced broker a fresh one.
+        """Begin the sessions of a term: discard all, and give each unfenced broker a fresh one.
 
         `but` is a broker that cannot be alive: it ran in this process before.
         """

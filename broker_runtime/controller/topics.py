@@ -25,7 +25,10 @@ _NAMES_OF_A_STEP = 64
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic as CreateTopics requests it; -1 stands for the defaults, and `assignments` replace both numbers."""
+    """A topic as CreateTopics requests it.
+
+    A number of -1 stands for the default, and `assignments` replace both numbers.
+    """
 
     name: str
     partitions: int
@@ -36,7 +39,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
-    """Values that replace -1 in CreateTopics."""
+    """Values that replace a -1 for partitions or replicas in CreateTopics."""
 
     partitions: int
     replication_factor: int
@@ -44,7 +47,7 @@ class TopicDefaults:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """The created topic, defaults filled in; `configs` are those of the request."""
+    """The created topic with defaults filled in. `configs` are those of the request."""
 
     id: UUID
     partitions: int
@@ -53,7 +56,7 @@ class CreatedTopic:
 
 
 def partitions_asked_for(partitions: int, assignments: int, defaults: TopicDefaults) -> int:
-    """Return the number of partitions of a request, from its assignments, its number or the default."""
+    """Return the number of partitions that a request asks for: that of its assignments, its number or the default."""
     if assignments:
         return assignments
     return defaults.partitions if partitions == USE_DEFAULT else partitions
@@ -66,7 +69,7 @@ def create_topic(
     new_id: Callable[[], UUID],
     taken: "TakenNames",
 ) -> Steps[tuple[Sequence[MetadataRecord], CreatedTopic]]:
-    """Return the records and the result of creating a topic. Raises KafkaError."""
+    """Decide the creation of a topic: return the records and the created topic. Raises KafkaError."""
     check_topic_name(wanted.name)
     if wanted.name == METADATA_TOPIC:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
@@ -149,12 +152,18 @@ def _find(name: str | None, topic_id: UUID | None, image: MetadataImage) -> Topi
 
 
 def collision_key(name: str) -> str:
-    """Return the key under which colliding names are equal: they would share metric names, in which '.' becomes '_'."""
+    """Return the key that colliding topic names share.
+
+    They would share metric names, in which '.' becomes '_'.
+    """
     return name.replace(".", "_")
 
 
 class TakenNames:
-    """Names that a new topic may collide with: those of existing topics, and those that the same request creates."""
+    """The names that a new topic may collide with.
+
+    They are those of existing topics, and those that the same request creates.
+    """
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
@@ -163,7 +172,7 @@ class TakenNames:
         self._new: dict[str, str] = {}
 
     def add(self, name: str) -> None:
-        """Record that the request creates this topic."""
+        """Record that the request creates the topic `name`."""
         self._new[collision_key(name)] = name
 
     def check(self, name: str) -> Steps[None]:

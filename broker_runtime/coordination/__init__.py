@@ -24,6 +24,12 @@ Invariants:
 - Nothing is appended while a commit runs.
 - After a failed commit the state is discarded. The group's requests get `Refusal.LOST`: their records may be durable.
 - Timers and other soft state end with the term.
+- A decision that waits for another one (`postponed`) has changed nothing. It is made, or refused, in a later commit.
+- The log has records in the order of their decisions. A producer's transaction (`seam.TransactionalBatch`) and the
+  marker that ends it (`seam.TransactionEnd`) have batches of their own, written after the batch gathered so far.
+
+`term.HostedTerm` is a shard with its runtime for one leader epoch of a replicated partition, and the time limits of its
+requests. `hosted_terms.HostedTerms` has the terms of a broker, one for each partition that the broker leads.
 
 All coordinators of a process share one time slice of the event loop (`deciding_slices`), so that sockets are read in
 time. Long decisions are made in steps (`broker_runtime.slicing.steps`).

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from broker_runtime.coordination.record_writer import RecordWriter
-from broker_runtime.coordination.seam import Decision, R, Refusal, S, Shard
+from broker_runtime.coordination.seam import Decision, PostponedError, Postponement, R, Refusal, S, Shard
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import KafkaError, detached
 from broker_runtime.slicing.steps import Steps
@@ -20,23 +20,26 @@ _RECORDS_AT_ONCE_MAX = 50
 
 @dataclass(slots=True)
 class Waiting:
-    """A decision in the queue of a runtime, and its outcome, which is sent once it is durable."""
+    """A decision in the queue of a runtime, and its outcome. The outcome is sent once it is durable."""
 
     decide: Decision[Any, Any, Any]
     answer: asyncio.Future[Any] | None = None
-    """None if no caller waits for an answer: for posted decisions and timers."""
+    """The answer that the caller waits for; None for posted decisions and timers, for which no caller waits."""
     decided: Any = None
     refused: Exception | None = None
     timer: Hashable = None
-    """The key of a timer."""
+    """The key of the timer whose decision this is."""
     again: Decision[Any, Any, None] | None = None
     """The decision of a timer, to retry if the log refuses it temporarily."""
+    postponed: Postponement | None = None
+    """What the decision waits for; None if it was made."""
 
 
 class Decider(Generic[S, R]):
-    """Notes the outcome in the `Waiting`; the runtime commits and answers. The state is the runtime's.
+    """Executes the decisions of a runtime one by one, and keeps each outcome in its `Waiting`.
 
-    One decision at a time: its timers, which `timers` keeps apart, are set or dropped before the next one begins.
+    The runtime owns the state, commits the records and sends the answers. `timers` collects the timers of a decision:
+    they are set, or dropped if the log refuses the decision, before the next decision begins.
     """
 
     def __init__(
@@ -47,13 +50,18 @@ class Decider(Generic[S, R]):
         self._timers = timers
 
     def decide(self, waiting: Waiting, state: S) -> Steps[None] | None:
-        """Decide one request. Returns the remaining steps if they take long.
+        """Make the decision of one request to a coordinator. Returns the remaining steps if they take long.
 
         A request refused with its own error has written nothing; Refusal.LOST means that the log has accepted some of
         its records. An exception from here or from a step would mean that state and log differ.
         """
+        waiting.postponed = None
         try:
             decided = waiting.decide(state)
+        except PostponedError as error:
+            waiting.postponed = error.why
+            self._timers.was_refused()
+            return None
         except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
             self._refuse(waiting, error)
             return None

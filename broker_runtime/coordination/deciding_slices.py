@@ -24,7 +24,10 @@ class DecidingSlices:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def begin(self) -> float:
-        """Wait for a time slice. Returns when to stop, in seconds of the event loop's clock."""
+        """Wait for a time slice in which a coordinator decides.
+
+        Returns when to stop, in seconds of the event loop's clock.
+        """
         loop = asyncio.get_running_loop()
         if self._stop_s is None:
             return self._open(loop)

@@ -9,9 +9,9 @@ from typing import Any
 
 @dataclass(slots=True)
 class Deadline:
-    """The deadline of one answer.
+    """The time by which one request has to be answered.
 
-    It has no effect after it is `met`, which may be before the answer is set.
+    The deadline has no effect after `met`, which may be called before the answer is set.
     """
 
     due_s: float

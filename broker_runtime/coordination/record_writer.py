@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from typing import Generic
 
-from broker_runtime.coordination.seam import AtomicBatch, DurableLog, R, S, Shard, in_one_go
+from broker_runtime.coordination.seam import (
+    AtomicBatch,
+    DurableLog,
+    R,
+    S,
+    Shard,
+    TransactionalBatch,
+    TransactionEnd,
+    in_one_go,
+)
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.records.batching import Batches, KeyValue, in_batches
@@ -12,7 +21,7 @@ _RECORDS_OF_A_STEP = 8
 
 
 class RecordWriter(Generic[S, R]):
-    """The only component of a runtime that appends to its log. The state that it changes is the runtime's."""
+    """The only part of a runtime that appends to its log. The changed state is the runtime's."""
 
     def __init__(self, shard: Shard[S, R], durable: DurableLog) -> None:
         self._shard = shard
@@ -25,30 +34,53 @@ class RecordWriter(Generic[S, R]):
         not split. If one record is too large for the log, none is written. Otherwise the log might contain, for
         example, the end of a group without the group that replaces it.
         """
+        if isinstance(records, TransactionEnd):
+            self._end(records, state)
+            return
         batches: Sequence[list[tuple[R, KeyValue]]]
         encode = self._shard.encode
         batches = list(in_batches(records, lambda one: in_one_go(encode(one)), self._durable.batch_bytes_max))
+        producer = records.producer if isinstance(records, TransactionalBatch) else None
         for batch in self._checked(records, batches):
-            base = self._durable.append([encoded for _, encoded in batch])
+            encoded = [encoded for _, encoded in batch]
+            if producer is None:
+                base = self._durable.append(encoded)
+            else:
+                base = self._durable.append_transactional(encoded, producer)
             for offset, (record, _) in enumerate(batch, base):
                 state.apply(record, offset)
                 self._shard.applied(record, state)
 
     def append_in_steps(self, records: Sequence[R], state: S) -> Steps[None]:
         """Append the records in steps, between which the caller leaves the state unchanged."""
+        if isinstance(records, TransactionEnd):
+            self._end(records, state)
+            return
         batches: Batches[R] = Batches(self._durable.batch_bytes_max)
         for number, record in enumerate(records):
             encoded = self._shard.encode(record)
             batches.add(record, encoded if isinstance(encoded, tuple) else (yield from encoded))
             if number % _RECORDS_OF_A_STEP == 0:
                 yield
+        producer = records.producer if isinstance(records, TransactionalBatch) else None
         for batch in self._checked(records, batches.all):
-            base = yield from self._durable.append_in_steps([encoded for _, encoded in batch])
+            pairs = [encoded for _, encoded in batch]
+            if producer is None:
+                base = yield from self._durable.append_in_steps(pairs)
+            else:
+                base = self._durable.append_transactional(pairs, producer)
             for offset, (record, _) in enumerate(batch, base):
                 state.apply(record, offset)
                 self._shard.applied(record, state)
                 if offset % _RECORDS_OF_A_STEP == 0:
                     yield
+
+    def _end(self, records: TransactionEnd[R], state: S) -> None:
+        """Append the marker of an ended transaction, then apply its record."""
+        offset = self._durable.append_marker(records.marker)
+        for record in records:
+            state.apply(record, offset)
+            self._shard.applied(record, state)
 
     def _checked(
         self, records: Sequence[R], batches: Sequence[list[tuple[R, KeyValue]]]

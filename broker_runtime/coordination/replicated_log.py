@@ -5,7 +5,8 @@ epoch: the next leader, even if it is this broker, loads the partition again.
 
 All records appended in one iteration of the event loop become one batch, because a batch costs the leader and every
 follower as much as several records. The first append checks whether the partition accepts records; this does not change
-within the iteration.
+within the iteration. Records of a producer's transaction have a batch of their own, and so has the marker that ends it.
+The batch gathered so far is written before them, so that the order of the log is the order of the decisions.
 """
 
 import asyncio
@@ -13,26 +14,36 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from broker_runtime.clock import Clock
+from broker_runtime.coordination.seam import TransactionalProducer
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.slicing.steps import Steps
+from broker_runtime.slicing.steps import Steps, pages
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.records.batching import FRAME_BYTES_MAX, KeyValue
-from kafka_bytes.batches import encode_batch
+from broker_runtime.storage.records.validation import COORDINATORS_SEQUENCE_MIN
+from kafka_bytes.batches import TRANSACTIONAL, BatchBody, ProducerStamp, encode_batch
+from kafka_bytes.control import Marker
 
+_RECORDS_OF_A_STEP = 16
 _RECORD_FRAME_BYTES_MAX = 24
 """Maximum size of a record in a batch in addition to its key and value."""
 
 
 class LeadershipLostError(Exception):
-    """This broker no longer leads the partition, or its disk has failed."""
+    """Error for a coordinator whose broker no longer leads the partition, or whose disk has failed."""
 
 
 class BatchRefusedError(Exception):
-    """The log has refused records that the state has already applied: the state is loaded again."""
+    """The log refuses records of a decision that the coordinator's state has already applied.
+
+    The state is loaded again.
+    """
 
 
 class LedPartition(Protocol):
-    """The part of `replication.leader.LeaderReplica` used here. Its epoch changes when this broker stops leading."""
+    """A partition that this broker leads: the used part of `replication.leader.LeaderReplica`.
+
+    The epoch changes when this broker stops leading.
+    """
 
     topic: str
     index: int
@@ -55,8 +66,11 @@ class ReplicatedLog:
         self.batch_bytes_max = leader.log.config.max_message_bytes // 2
         """Half of max.message.bytes, which leaves room for the headers of records."""
         self.record_bytes_max = leader.log.config.max_message_bytes - FRAME_BYTES_MAX
-        self._gathered: list[KeyValue] = []
-        """Records for the next batch, appended in this iteration of the event loop."""
+        self._gathered = BatchBody()
+        """Records for the next batch, appended in this iteration of the event loop.
+
+        Each is encoded when it is appended: the encoding of thousands of records would take long in `flush`.
+        """
         self._gathered_bytes = 0
         """Size of the gathered records in the batch, including their framing."""
 
@@ -69,29 +83,54 @@ class ReplicatedLog:
         size += _RECORD_FRAME_BYTES_MAX * len(records)
         if self._gathered_bytes + size > self.batch_bytes_max:
             self.flush()
-        if not self._gathered:
+        if not self._gathered.count:
             self._check_takes()
         if size > self.batch_bytes_max:
             # The log itself checks whether the batch is too large.
-            return self._write(records)
-        offset = self._leader.log.log_end_offset + len(self._gathered)
-        self._gathered += records
+            return self._write(encode_batch(records, self._clock.wall_ms()))
+        offset = self._leader.log.log_end_offset + self._gathered.count
+        for key, value in records:
+            self._gathered.add(key, value)
         self._gathered_bytes += size
         return offset
 
     def append_in_steps(self, records: Sequence[KeyValue]) -> Steps[int]:
-        """Append in a single step, because the batches of this log are of bounded size."""
-        yield
-        return self.append(records)
+        """Encode the records in steps, and write them as one batch, after those that are gathered."""
+        body = BatchBody()
+        for some in pages(records, _RECORDS_OF_A_STEP):
+            for key, value in some:
+                body.add(key, value)
+            yield
+        self.flush()
+        self._check_takes()
+        return self._write(body.batch(self._clock.wall_ms()))
+
+    def append_transactional(self, records: Sequence[KeyValue], producer: TransactionalProducer) -> int:
+        self.flush()
+        self._check_takes()
+        stamp = ProducerStamp(producer.producer_id, producer.epoch)
+        batch = encode_batch(records, self._clock.wall_ms(), stamp, attributes=TRANSACTIONAL)
+        log = self._leader.log
+        return log.append(
+            memoryview(batch),
+            leader_epoch=self._epoch,
+            guard=producer.guard,
+            sequence_min=COORDINATORS_SEQUENCE_MIN,
+        ).base_offset
+
+    def append_marker(self, marker: Marker) -> int:
+        self.flush()
+        self._check_takes()
+        return self._leader.log.append_marker(marker, leader_epoch=self._epoch).base_offset
 
     def flush(self) -> None:
         """Write the gathered records as one batch. Raises LeadershipLostError and BatchRefusedError."""
-        if not self._gathered:
+        if not self._gathered.count:
             return
-        records, self._gathered, self._gathered_bytes = self._gathered, [], 0
+        gathered, self._gathered, self._gathered_bytes = self._gathered, BatchBody(), 0
         self._check_held()
         try:
-            self._write(records)
+            self._write(gathered.batch(self._clock.wall_ms()))
         except KafkaError as error:
             self._check_held()
             raise BatchRefusedError(f"{self._leader.log.place} refused the records of a decision: {error}") from error
@@ -108,12 +147,11 @@ class ReplicatedLog:
         if not files.health.usable:
             files.make_usable()
 
-    def _write(self, records: Sequence[KeyValue]) -> int:
-        batch = encode_batch(records, self._clock.wall_ms())
+    def _write(self, batch: bytes) -> int:
         return self._leader.log.append(memoryview(batch), leader_epoch=self._epoch).base_offset
 
     async def commit(self) -> None:
-        """Wait, without a timeout, until the in-sync replicas have everything. Raises LeadershipLostError."""
+        """Wait, without a timeout, until the in-sync replicas have all appended records. Raises LeadershipLostError."""
         leader = self._leader
         end = leader.log.log_end_offset
         while self.held and leader.log.high_watermark < end:

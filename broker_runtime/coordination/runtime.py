@@ -23,7 +23,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from enum import Enum
-from typing import Any, Generic
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic
 
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.coordination.decider import Decider, Waiting
@@ -43,6 +44,9 @@ from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.slicing.steps import Steps
 
+if TYPE_CHECKING:
+    from broker_runtime.coordination.postponed import PostponedDecisions
+
 log = logging.getLogger(__name__)
 
 _GROUP_MAX = 1_000
@@ -61,14 +65,17 @@ _ANSWERS_PER_SLICE = 50
 
 
 class TermPhase(Enum):
-    """The phase of a term: `load` moves from UNLOADED through LOADING to ACTIVE, and each end back to UNLOADED."""
+    """The phase of a term, in which this process decides for a log and is its only writer.
+
+    `load` moves from UNLOADED through LOADING to ACTIVE, and each end back to UNLOADED.
+    """
 
     UNLOADED = "unloaded"
     """The state before the first load and after each end. All requests are refused."""
     LOADING = "loading"
     """The state from the first read of the log until the opening records are durable. All requests are refused."""
     ACTIVE = "active"
-    """Until the log fails, or the owner of the runtime ends the term."""
+    """The state until the log fails, or until the owner of the runtime ends the term. Requests are decided."""
 
 
 class CoordinatorRuntime(Generic[S, R]):
@@ -85,8 +92,12 @@ class CoordinatorRuntime(Generic[S, R]):
         state: S,
         queue_max: int,
         slices: DecidingSlices,
+        postponed: "PostponedDecisions | None" = None,
     ) -> None:
-        """`state` is the state of an empty log, used until the first load. No other runtime may use `timers`."""
+        """`state` is the state of an empty log, used until the first load. No other runtime may use `timers`.
+
+        `postponed` keeps the decisions that wait for others; a runtime without it has no such decisions.
+        """
         self.state = state
         """The state after the last decision, durable or not yet. It remains unchanged after a term's end."""
         self.phase = TermPhase.UNLOADED
@@ -98,10 +109,13 @@ class CoordinatorRuntime(Generic[S, R]):
         self._due: deque[Waiting] = deque()
         """Due timers that wait to be decided."""
         self._queue_max = queue_max
+        self._postponed = postponed
         self._slices = slices
         self._writer = RecordWriter(shard, durable)
         self._decider = Decider(shard, self._writer, timers)
         self._wake = asyncio.Event()
+        if postponed is not None:
+            postponed.on_late = partial(_put, self._queue, self._wake)
         self._deciding = False
         """Whether there are decisions that are not known to be durable."""
         self._timers = timers
@@ -110,7 +124,10 @@ class CoordinatorRuntime(Generic[S, R]):
 
     @property
     def active(self) -> bool:
-        """Whether this process may decide. Also checks the log, because another may have taken over while it slept."""
+        """Return whether this process may decide.
+
+        This also checks the log, because another process may have taken over while this one slept.
+        """
         return self.phase is TermPhase.ACTIVE and self._durable.held
 
     async def submit(self, decide: Decision[S, R, T], *, urgent: bool = False) -> T:
@@ -123,15 +140,14 @@ class CoordinatorRuntime(Generic[S, R]):
     def enqueue(self, decide: Decision[S, R, T], *, urgent: bool = False) -> asyncio.Future[T]:
         """Queue a decision, and return a future of its answer, for a caller without its own task.
 
-        Raises KafkaError if it is refused at once.
+        Raises KafkaError if the decision is refused at once.
         """
         self._check_active()
         queue = self._urgent if urgent else self._queue
-        if len(queue) >= self._queue_max:
+        if len(queue) + (0 if self._postponed is None else len(self._postponed)) >= self._queue_max:
             raise self._shard.refuse(Refusal.QUEUE_FULL)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        queue.append(Waiting(decide, answer))
-        self._wake.set()
+        _put(queue, self._wake, Waiting(decide, answer))
         return answer
 
     def post(self, decide: Decision[S, R, None]) -> None:
@@ -140,8 +156,7 @@ class CoordinatorRuntime(Generic[S, R]):
         A posted decision is dropped if the log refuses its records, or when the term ends.
         """
         self._check_active()
-        self._queue.append(Waiting(decide))
-        self._wake.set()
+        _put(self._queue, self._wake, Waiting(decide))
 
     def _check_active(self) -> None:
         if not self.active:
@@ -165,15 +180,10 @@ class CoordinatorRuntime(Generic[S, R]):
         A request ahead of it may postpone the timer, as a member's heartbeat that waited for the same commit does. If
         the log refuses its records temporarily, the timer is retried: only it ends the session of an absent member.
         """
-        self._due.append(self._of_timer(key, decide))
-        self._wake.set()
+        _put(self._due, self._wake, self._of_timer(key, decide))
 
     def _of_timer(self, key: Hashable, decide: Decision[S, R, None]) -> Waiting:
-        def decide_in_slices(state: S) -> Deciding[R, None]:
-            self._timers.begin(key)
-            return ((), None) if key in self._timers else decide(state)
-
-        return Waiting(decide_in_slices, timer=key, again=decide)
+        return Waiting(partial(_decide_due, self._timers, key, decide), timer=key, again=decide)
 
     def _timer_was_decided(self, key: Hashable, decide: Decision[S, R, None], error: Exception | None) -> None:
         if error is None:
@@ -186,7 +196,10 @@ class CoordinatorRuntime(Generic[S, R]):
                 self._timers.schedule(key, _TIMER_RETRY_S, decide)
 
     async def load(self) -> None:
-        """Read the log and write the opening records. Raises what loading and committing raise. Call `run` next."""
+        """Read the log and write the opening records. Raises what loading and committing raise.
+
+        Call `run` next.
+        """
         self.phase = TermPhase.LOADING
         try:
             self.state = await self._shard.load()
@@ -208,7 +221,7 @@ class CoordinatorRuntime(Generic[S, R]):
         yield from self._writer.append_in_steps(records, self.state)
 
     async def run(self) -> None:
-        """Decide submitted requests until cancelled, or until the log fails; raises the log's exception."""
+        """Decide submitted requests until cancelled, or until the log fails. Raises the log's exception."""
         try:
             while True:
                 await self._wake.wait()
@@ -223,11 +236,11 @@ class CoordinatorRuntime(Generic[S, R]):
             self.unload()
 
     def unload(self) -> None:
-        """End the term: refuse new requests, and fail those in the queue. Idempotent."""
+        """End the term: refuse new requests, and fail those in the queue. A second call does nothing."""
         self.phase = TermPhase.UNLOADED
         self._deciding = False
         self._timers.clear()
-        for waiting in (*self._urgent, *self._queue):
+        for waiting in (*self._urgent, *self._queue, *(() if self._postponed is None else self._postponed.clear())):
             self._fail(waiting, Refusal.UNLOADED)
         self._urgent.clear()
         self._queue.clear()
@@ -266,6 +279,8 @@ class CoordinatorRuntime(Generic[S, R]):
                     steps = self._decider.decide(group[-1], self.state)
                     if steps is not None:
                         stop_s = await self._over_slices(steps, stop_s)
+                    if self._postponed is not None:
+                        _postpone(self._postponed, group, next_ones)
                     self._timers.was_taken()
                     for key, goes_on in self._timers.take_next():
                         if group[-1].refused is None:
@@ -309,6 +324,29 @@ class CoordinatorRuntime(Generic[S, R]):
 def _taken(queue: deque[Waiting]) -> Iterator[Waiting]:
     while queue:
         yield queue.popleft()
+
+
+def _decide_due(
+    timers: TimerService[Decision[S, R, None]], key: Hashable, decide: Decision[S, R, None], state: S
+) -> Deciding[R, None]:
+    """Make the decision of a due timer, unless the timer was set again meanwhile."""
+    timers.begin(key)
+    return ((), None) if key in timers else decide(state)
+
+
+def _put(queue: deque[Waiting], wake: asyncio.Event, waiting: Waiting) -> None:
+    queue.append(waiting)
+    wake.set()
+
+
+def _postpone(postponed: "PostponedDecisions", group: list[Waiting], next_ones: deque[Waiting]) -> None:
+    """Keep the last decision of the group if it waits for another one. Continue with the decisions released."""
+    why = group[-1].postponed
+    if why is not None:
+        postponed.add(group.pop(), why)
+    released = None if next_ones else postponed.next_released()
+    if released is not None:
+        next_ones.append(released)
 
 
 def _answer(waiting: Waiting, answer: asyncio.Future[Any]) -> None:

@@ -10,7 +10,10 @@ A = TypeVar("A")
 
 
 class TimerService(Generic[A]):
-    """The timers of a coordinator, with one alarm of the event loop. They are soft state: a term's end clears them."""
+    """The timers of a coordinator, with one alarm of the event loop.
+
+    Timers are soft state: the end of a term clears them.
+    """
 
     def __init__(self) -> None:
         self.on_due: Callable[[Hashable, A], None] = _nobody
@@ -35,7 +38,7 @@ class TimerService(Generic[A]):
             self._set_alarm()
 
     def schedule_if_absent(self, key: Hashable, delay_s: float, action: A) -> None:
-        """Set the key's timer unless it has one, pending or due.
+        """Set the key's timer unless the key has one, pending or due.
 
         A due timer that waits in the queue counts too: if requests ahead of it could set it again, it would never run.
         """
@@ -62,18 +65,18 @@ class TimerService(Generic[A]):
         self._once_taken.append(act)
 
     def was_taken(self) -> None:
-        """Run the `once_taken` actions of the last decision, whose records are applied."""
+        """Run the `once_taken` actions of the last decision after its records were applied."""
         if self._once_taken:
             acts, self._once_taken = self._once_taken, []
             for act in acts:
                 act()
 
     def was_refused(self) -> None:
-        """Drop the `once_taken` actions of the last decision, which was refused; none of its records is applied."""
+        """Drop the `once_taken` actions of the last decision, because the log has refused all of its records."""
         self._once_taken.clear()
 
     def begin(self, key: Hashable) -> None:
-        """Mark the due timer as running."""
+        """Record that the due timer of this key is running."""
         self._due.discard(key)
 
     def cancel(self, key: Hashable) -> None:

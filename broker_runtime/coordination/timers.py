@@ -50,7 +50,10 @@ class Timers(Generic[A]):
         self._heap.clear()
 
     def next_due_s(self) -> float | None:
-        """Due time of the first timer, or None without timers. It may be too early if very many were postponed."""
+        """Return the due time of the first timer, or None without timers.
+
+        The time may be too early if very many timers were postponed.
+        """
         heap = self._heap
         for _ in range(_ENTRIES_A_LOOK):
             if not heap:
@@ -67,7 +70,7 @@ class Timers(Generic[A]):
         return heap[0][0] if heap else None
 
     def take_due(self, now_s: float) -> list[tuple[Hashable, A]]:
-        """Remove and return due timers, earliest first. If very many are due, it returns only some of them."""
+        """Remove and return due timers, earliest first. If very many are due, return only some of them."""
         heap, taken = self._heap, []
         for _ in range(_ENTRIES_A_LOOK):
             if not heap or heap[0][0] > now_s:

@@ -12,6 +12,8 @@ answer. A broker that takes over replays the same records.
 - `state` has all groups of a partition; `records` and `record_codec` are the format of its log, Apache Kafka's own.
 - `classic`, `consumer` and `push` decide the requests of members, one package for each protocol.
 - `offsets` commits, fetches, deletes and expires offsets; `lag` measures how far groups are behind.
+- `pending_offsets` has the offsets of open transactions. A marker, which the coordinator of the transaction asks for,
+  commits or drops them.
 
 Invariants.
 

@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 class DeferredAnswer(Generic[T]):
-    """One answer, which is given once. The waiting task passes a callback to `then`.
+    """An answer to a request that is given once, perhaps later than its decision.
 
-    If its client has disconnected, the answer is `abandoned`.
+    The waiting task passes a callback to `then`. The answer is `abandoned` if the client has disconnected.
     """
 
     __slots__ = ("_then", "abandoned", "result")
@@ -28,22 +28,22 @@ class DeferredAnswer(Generic[T]):
 
     @classmethod
     def of(cls, result: T) -> "DeferredAnswer[T]":
-        """Return an answer that is known already: it is sent together with the decision itself."""
+        """Return an answer that is already known, which is sent together with the decision itself."""
         later: DeferredAnswer[T] = cls()
         later.give(result)
         return later
 
     def then(self, callback: Callable[[T | KafkaError], None]) -> None:
-        """Call `callback` with the answer, immediately if there is one already."""
+        """Call `callback` with the answer, immediately if the answer was already given."""
         if self.result is not None:
             callback(self.result)
         else:
             self._then = callback
 
     def give(self, result: T | KafkaError) -> None:
-        """Set the answer; only the first call counts.
+        """Give the answer; only the first call counts.
 
-        Only the outbox calls it, and code that has not shared the answer yet.
+        Only the outbox calls this, and code that has not shared the answer yet.
         """
         if self.result is not None:
             return
@@ -54,7 +54,7 @@ class DeferredAnswer(Generic[T]):
 
 
 class Outbox:
-    """Answers that wait until the records they depend on are durable."""
+    """The answers of a coordinator that wait until the records they depend on are durable."""
 
     def __init__(self) -> None:
         self._waiting: list[Callable[[], None]] = []
@@ -67,11 +67,11 @@ class Outbox:
         self._waiting.append(action)
 
     def flush(self) -> None:
-        """Everything decided is durable: give the answers in the order in which they were sent."""
+        """Give the answers in the order in which they were sent: all decisions are now durable."""
         waiting, self._waiting = self._waiting, []
         for give in waiting:
             give()
 
     def drop(self) -> None:
-        """Drop the answers: whether their records are durable is unknown. `Term.end` refuses their requests."""
+        """Drop the answers, whose records may or may not be durable. `Term.end` refuses their requests."""
         self._waiting.clear()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorMetrics:
-    """Numbers of led partitions of __consumer_offsets by phase, and of groups and offsets in the active ones."""
+    """Numbers of the led partitions of __consumer_offsets by phase, and of groups and offsets in the active ones."""
 
     loading: int
     active: int

@@ -14,14 +14,17 @@ from broker_runtime.metadata.image import MetadataImage
 T = TypeVar("T")
 
 GroupTimer = Callable[[GroupsState], Deciding[GroupRecord, None]]
-"""The decision of a timer that is due. It is queued like a request, so it must check that it is still relevant."""
+"""The decision of a due timer. It is queued like a request, so it must check that it is still relevant."""
 
 
 class GroupTimers(Protocol):
-    """Implemented by `coordination.timer_service.TimerService`, one for each shard. Keys begin with the group's id."""
+    """The timers of the groups in a shard. Keys begin with the group's id.
+
+    Implemented by `coordination.timer_service.TimerService`.
+    """
 
     def schedule(self, key: Hashable, delay_s: float, action: GroupTimer) -> None:
-        """Schedule the action; it replaces a timer with the same key."""
+        """Schedule the action, and replace a timer with the same key."""
         ...
 
     def schedule_if_absent(self, key: Hashable, delay_s: float, action: GroupTimer) -> None: ...
@@ -29,7 +32,7 @@ class GroupTimers(Protocol):
     def continue_with(self, key: Hashable, action: GroupTimer) -> None:
         """Schedule the next slice of the current decision.
 
-        It is decided before all queued requests, once the log has taken the current slice.
+        That slice is decided before all queued requests, once the log has taken the current slice.
         """
         ...
 
@@ -41,7 +44,10 @@ class GroupTimers(Protocol):
 
 
 class GroupEnvironment(Protocol):
-    """The environment of one shard. `shard.GroupShard` passes it to decisions; tests use one with a manual clock."""
+    """The environment of one shard, passed to its decisions.
+
+    `shard.GroupShard` passes it; tests use an environment with a manual clock.
+    """
 
     @property
     def config(self) -> BrokerConfig: ...
@@ -57,11 +63,11 @@ class GroupEnvironment(Protocol):
 
     @property
     def members_room(self) -> MembersRoom:
-        """The limit that all shards of the broker share."""
+        """Return the memory limit of members, which all shards of the broker share."""
         ...
 
     def now_ms(self) -> int:
-        """Wall-clock time in milliseconds, for records."""
+        """Return the wall-clock time in milliseconds, for records."""
         ...
 
     def new_id(self) -> str:
@@ -72,12 +78,12 @@ class GroupEnvironment(Protocol):
         """Run `work` in a thread, because it would block the event loop too long.
 
         For example, an assignor or the matching of a regular expression. `work` must only use data that does not change
-        meanwhile. `then` gets its result or its exception, and returns a decision that is queued like that of a timer.
-        If the term has ended meanwhile, nothing follows.
+        meanwhile. `then` gets the result or the exception of `work`, and returns a decision that is queued like that of
+        a timer. If the term has ended meanwhile, nothing follows.
         """
         ...
 
 
 def take_room(environment: GroupEnvironment, size: int, group_id: str) -> None:
-    """Take `size` bytes for a member, within the limit in force. Raises KafkaError (GROUP_MAX_SIZE_REACHED)."""
+    """Take `size` bytes for a member, within the configured limit. Raises KafkaError (GROUP_MAX_SIZE_REACHED)."""
     environment.members_room.take(size, environment.config.sluicegate_groups_members_bytes_max, group_id)

@@ -68,7 +68,10 @@ class _Lane:
 
 
 class EpochEnds:
-    """Owns the pending questions, and a task and a connection for each leader that has questions."""
+    """The pending questions about the ends of leader epochs.
+
+    Each leader that has questions has a task and a connection.
+    """
 
     def __init__(
         self,
@@ -99,7 +102,7 @@ class EpochEnds:
         return known, others
 
     def ask_ends(self, asked: Asked, then: Callable[[Ends], None]) -> None:
-        """Ask other leaders.
+        """Ask the leaders of partitions for the ends of their leader epochs.
 
         `then` gets the answers in a later iteration of the event loop, at the latest after the time limit of a request.
         Partitions without an answer are left out.
@@ -116,7 +119,7 @@ class EpochEnds:
         asyncio.get_running_loop().call_soon(question.one_less)
 
     async def of(self, asked: Asked) -> Ends:
-        """Return all ends, from this broker and from other leaders."""
+        """Return all ends, from this broker's logs and from other leaders."""
         known, others = self.known_ends(asked)
         if not others:
             return known

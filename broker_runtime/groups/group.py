@@ -9,7 +9,7 @@ from broker_runtime.groups.kinds import GroupType as GroupType
 from broker_runtime.groups.records import GroupRecord
 
 CONSUMER = "consumer"
-"""The protocol type of groups that read topics, common to all protocols."""
+"""The protocol type of groups that read topics, common to all group protocols."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,14 @@ class Committer:
     group_instance_id: str | None = None
     api_version: int = 9
 
+    @property
+    def is_anonymous(self) -> bool:
+        """Return whether the request names neither a member nor a generation."""
+        return self.generation_or_epoch < 0 and not self.member_id and self.group_instance_id is None
+
 
 Partitions = Iterable[tuple[UUID | None, int]]
-"""Topic ids and partition numbers. The id is None if the topic does not exist."""
+"""Partitions that a commit names: topic ids and partition numbers. The id is None for a topic that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +49,10 @@ class OffsetRetention:
 
 
 class Group(Protocol):
-    """The interface of a group. Each protocol has a class that implements it.
+    """A group of any protocol.
 
-    They are `classic.group.ClassicGroup`, `consumer.state.group.ConsumerGroup` and `push.state.group.PushGroup`.
+    The implementations are `classic.group.ClassicGroup`, `consumer.state.group.ConsumerGroup` and
+    `push.state.group.PushGroup`.
     """
 
     @property
@@ -57,21 +63,25 @@ class Group(Protocol):
 
     @property
     def protocol_type(self) -> str:
-        """Kafka's protocol type: `consumer` for consumers; empty for a group that only keeps offsets."""
+        """Return Kafka's protocol type: `consumer` for consumers; empty for a group that only keeps offsets."""
         ...
 
     @property
     def state_name(self) -> str:
-        """The state as ListGroups names it: Empty, PreparingRebalance, CompletingRebalance, Assigning, Stable ..."""
+        """Return the state as ListGroups names it, such as Empty, PreparingRebalance, Assigning or Stable."""
         ...
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group has no members."""
+        """Return whether the group has no members."""
         ...
 
-    def check_commit(self, committer: Committer, partitions: Partitions = ()) -> None:
-        """Raise KafkaError if the committer may not commit, or may not commit for one of these partitions."""
+    def check_commit(self, committer: Committer, partitions: Partitions = (), *, in_transaction: bool = False) -> None:
+        """Raise KafkaError if the committer may not commit, or may not commit for one of these partitions.
+
+        In a transaction (KIP-447), a client that names neither a member nor a generation may always commit: older
+        clients know neither. A rebalance does not matter, and a wrong member epoch is an ILLEGAL_GENERATION.
+        """
         ...
 
     def check_fetch(self, committer: Committer) -> None:
@@ -79,7 +89,7 @@ class Group(Protocol):
         ...
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic. If so, its offsets must not be deleted (KIP-496)."""
+        """Return whether a member subscribes to the topic. If so, the topic's offsets must not be deleted (KIP-496)."""
         ...
 
     def offset_retention(self) -> OffsetRetention | None: ...

@@ -3,11 +3,11 @@
 from enum import Enum
 
 TEXT_BYTES_MAX = 0x7FFF
-"""Maximum length of a text in a record, such as a group id, in bytes. Apache Kafka reads no longer ones."""
+"""Maximum length of a text in a record, such as a group id, in bytes. Apache Kafka reads no longer texts."""
 
 
 class GroupType(Enum):
-    """The protocol of the group's members. The values are those of ListGroups (KIP-848)."""
+    """The group protocol that a group's members speak. The values are those of ListGroups (KIP-848)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -15,8 +15,8 @@ class GroupType(Enum):
 
     @property
     def shown(self) -> str:
-        """The type shown to tools.
+        """Return the type shown to tools.
 
-        They leave out groups of unknown types, so a push group is shown as a classic one.
+        Tools leave out groups of unknown types, so a push group is shown as a classic one.
         """
         return GroupType.CLASSIC.value if self is GroupType.PUSH else self.value

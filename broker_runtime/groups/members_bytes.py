@@ -15,7 +15,7 @@ class _Member(Protocol):
 
 
 def members_bytes(group: Group) -> int:
-    """Return the bytes of all members. Reads all of them."""
+    """Return the bytes of `members_room` that all members of a group take. Reads all members."""
     members: Iterable[_Member] = ()
     if isinstance(group, ClassicGroup):
         members = group.members.by_id.values()

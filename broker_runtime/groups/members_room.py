@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from broker_runtime.groups.group import Group
 
 MEMBER_BYTES = 512
-"""Bytes of a member besides its subscription."""
+"""Bytes that a member counts besides its subscription."""
 TOPIC_BYTES = 64
 """Bytes of the name of a subscribed topic, in groups that keep names one by one."""
 
 
 class MembersRoom:
-    """The memory that members of groups use, in bytes: the last count of all groups, and all that was taken since.
+    """The memory that members of groups use, in bytes: the last count of all groups, and all bytes taken since.
 
     Members that leave return no bytes. The next count, `tally.Census`, notices free bytes a few seconds later.
     """
@@ -46,10 +46,13 @@ class MembersRoom:
         self._taken += size
 
     def begin_count(self) -> None:
-        """Note that a count begins. Bytes that are taken while it runs may be counted twice until the next count."""
+        """Record that a new count of the members' memory begins.
+
+        Bytes that are taken during the count may be counted twice until the next count.
+        """
         self._before = self._taken
 
     def end_count(self, size: int) -> None:
-        """Note the result of a count: the bytes of all members."""
+        """Record the result of a count: the bytes of all members."""
         self._counted = size
         self._taken -= self._before

@@ -9,7 +9,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.messages import Entity, Fields, decode_response, encode_request_body
 
 PAGE = 250
-"""Partitions of one request and of one iteration of the event loop: encoding it takes 1 ms."""
+"""Limit of the partitions in one request and in one iteration of the event loop: encoding them takes 1 ms."""
 
 
 class Link(Protocol):
@@ -21,7 +21,7 @@ class Link(Protocol):
 
 
 class PartitionLeaders:
-    """Owns a connection to each broker that has been sent a request."""
+    """Connections to the leaders of partitions, one to each broker that has been sent a request."""
 
     def __init__(self, image: MetadataImage, link_to: Callable[[int], Link], timeout_s: float) -> None:
         """`timeout_s` is the time limit of one request."""

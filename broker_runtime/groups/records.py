@@ -15,7 +15,7 @@ from msgspec import Struct
 
 
 class OffsetCommitKey(Struct, frozen=True, gc=False):
-    """Type 1. Type 0, which older brokers wrote, is read as type 1."""
+    """Key of record type 1: an offset commit. Type 0, which older brokers wrote, is read as type 1."""
 
     group_id: str
     topic: str
@@ -27,30 +27,55 @@ class OffsetCommitValue(Struct, frozen=True, gc=False):
 
     offset: int
     leader_epoch: int
-    """-1 if the client did not send one."""
+    """The leader epoch of the commit; -1 if the client did not send one."""
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int | None = None
-    """Set only if a client of an old version asked for a retention of its own."""
+    """Time when the offset expires, only if a client of an old version asked for a retention of its own."""
     topic_id: UUID | None = None
 
     def is_of(self, topic_id: UUID) -> bool:
-        """Whether the offset was committed for this topic, and not for an earlier one with the same name.
+        """Return whether the offset was committed for this topic, not for an earlier one with the same name.
 
-        Older clients and brokers store no topic id: then it counts as committed for this topic.
+        Older clients and brokers store no topic id: their offsets count as committed for this topic.
         """
         return self.topic_id in (None, topic_id)
 
 
+class PendingOffsetValue(Struct, frozen=True, gc=False):
+    """An offset that a producer commits in a transaction (KIP-98). It counts once the transaction is committed.
+
+    The log stores it as an OffsetCommitValue in a transactional batch of the producer.
+    """
+
+    producer_id: int
+    commit: OffsetCommitValue
+
+
+class TransactionEndKey(Struct, frozen=True, gc=False):
+    """Key of the marker that ends a producer's transaction in the partition.
+
+    The log stores it as a control batch, which has no key of a record type.
+    """
+
+    producer_id: int
+
+
+class TransactionEndValue(Struct, frozen=True, gc=False):
+    """The end of the transaction: committed or aborted."""
+
+    is_commit: bool
+
+
 @dataclass(frozen=True, slots=True)
 class GroupMetadataKey:
-    """Type 2: a group of the classic protocol."""
+    """Key of record type 2: a group of the classic protocol."""
 
     group_id: str
 
 
 class ClassicMember(Struct, frozen=True, gc=False):
-    """A member as of the end of its last rebalance."""
+    """A member of a classic group at the end of its last rebalance."""
 
     member_id: str
     group_instance_id: str | None
@@ -65,21 +90,24 @@ class ClassicMember(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadataValue:
-    """A group of the classic protocol as of the end of its last rebalance."""
+    """A group of the classic protocol at the end of its last rebalance."""
 
     protocol_type: str
     generation: int
     protocol: str | None
     leader: str | None
     current_state_timestamp_ms: int
-    """-1 if it is not known."""
+    """Time of the last change of the state; -1 if the time is not known."""
     members: tuple[ClassicMember, ...]
     packed_members: bytes | None = field(default=None, compare=False, repr=False)
-    """The encoded members, if they exist already: encoding thousands at once would block the event loop too long."""
+    """The encoded members, if they exist already.
+
+    Encoding thousands at once would block the event loop too long.
+    """
 
 
 class ConsumerGroupMetadataKey(Struct, frozen=True, gc=False):
-    """Type 3: a group of KIP-848."""
+    """Key of record type 3: a group of KIP-848."""
 
     group_id: str
 
@@ -92,27 +120,27 @@ class ConsumerGroupMetadataValue(Struct, frozen=True, gc=False):
 
 
 class ConsumerGroupPartitionMetadataKey(Struct, frozen=True, gc=False):
-    """Type 4, which brokers before 4.1 wrote. It is read and ignored."""
+    """Key of record type 4, which brokers before 4.1 wrote. It is read and ignored."""
 
     group_id: str
 
 
 class ConsumerGroupMemberMetadataKey(Struct, frozen=True, gc=False):
-    """Type 5: the subscription and the properties of a member."""
+    """Key of record type 5: the subscription and the properties of a member."""
 
     group_id: str
     member_id: str
 
 
 class ClassicProtocol(NamedTuple):
-    """A protocol that a member supports."""
+    """A protocol that a classic member supports, and the member's metadata for it."""
 
     name: str
     metadata: bytes
 
 
 class ClassicMemberMetadata(Struct, frozen=True, gc=False):
-    """The classic protocol's data of a member of a KIP-848 group that speaks that protocol."""
+    """The classic protocol's data of a KIP-848 group's member that uses the classic protocol."""
 
     session_timeout_ms: int
     supported_protocols: tuple[ClassicProtocol, ...]
@@ -143,13 +171,13 @@ _UNKNOWN_EPOCHS: AssignmentEpochs = {}
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Struct, frozen=True, gc=False):
-    """Type 6: the epoch of the target assignment."""
+    """Key of record type 6: the epoch of the target assignment."""
 
     group_id: str
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Struct, frozen=True, gc=False):
-    """The group epoch that the target assignment was computed for."""
+    """The group epoch for which the target assignment was computed."""
 
     assignment_epoch: int
     assignment_timestamp_ms: int = 0
@@ -157,7 +185,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(Struct, frozen=True, gc=False):
 
 
 class ConsumerGroupTargetAssignmentMemberKey(Struct, frozen=True, gc=False):
-    """Type 7: the target assignment of a member."""
+    """Key of record type 7: the target assignment of a member."""
 
     group_id: str
     member_id: str
@@ -170,7 +198,7 @@ class ConsumerGroupTargetAssignmentMemberValue(Struct, frozen=True, gc=False):
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(Struct, frozen=True, gc=False):
-    """Type 8: the current assignment of a member."""
+    """Key of record type 8: the current assignment of a member."""
 
     group_id: str
     member_id: str
@@ -182,7 +210,10 @@ class ConsumerGroupCurrentMemberAssignmentValue(Struct, frozen=True, gc=False):
     member_epoch: int
     previous_member_epoch: int
     state: int
-    """`consumer.state.member.MemberState`: STABLE 0, UNREVOKED_PARTITIONS 1, UNRELEASED_PARTITIONS 2."""
+    """The member's state, as in `consumer.state.member.MemberState`.
+
+    STABLE is 0, UNREVOKED_PARTITIONS 1, UNRELEASED_PARTITIONS 2.
+    """
     assigned_partitions: Assignment
     partitions_pending_revocation: Assignment
     assigned_epochs: AssignmentEpochs = msgspec.field(default_factory=lambda: _UNKNOWN_EPOCHS)
@@ -190,7 +221,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Struct, frozen=True, gc=False):
 
 
 class ConsumerGroupRegularExpressionKey(Struct, frozen=True, gc=False):
-    """Type 16: a regular expression that members subscribe to."""
+    """Key of record type 16: a regular expression that members subscribe to."""
 
     group_id: str
     regular_expression: str
@@ -205,16 +236,19 @@ class ConsumerGroupRegularExpressionValue(Struct, frozen=True, gc=False):
 
 
 class PushMemberKey(Struct, frozen=True, gc=False):
-    """Type 30001, Sluicegate's own: a consumer of the push protocol (decision 35). Other coordinators ignore it."""
+    """Key of record type 30001, Sluicegate's own: a consumer of the push protocol (decision 35).
+
+    Other coordinators ignore the record.
+    """
 
     group_id: str
     consumer_id: str
 
 
 class PushMemberValue(Struct, frozen=True, gc=False):
-    """The registration of a consumer.
+    """The registration of a push consumer.
 
-    The partitions that it owns are not recorded: a coordinator that takes over assigns them again.
+    The consumer's partitions are not recorded: a coordinator that takes over assigns them again.
     """
 
     topic_count: str
@@ -224,7 +258,7 @@ class PushMemberValue(Struct, frozen=True, gc=False):
     client_host: str
 
 
-Key = (
+KeyOfGroup = (
     OffsetCommitKey
     | GroupMetadataKey
     | ConsumerGroupMetadataKey
@@ -236,8 +270,12 @@ Key = (
     | ConsumerGroupRegularExpressionKey
     | PushMemberKey
 )
+"""The keys that name a group."""
+Key = KeyOfGroup | TransactionEndKey
 Value = (
     OffsetCommitValue
+    | PendingOffsetValue
+    | TransactionEndValue
     | GroupMetadataValue
     | ConsumerGroupMetadataValue
     | ConsumerGroupMemberMetadataValue
@@ -250,7 +288,7 @@ Value = (
 
 
 class GroupRecord(NamedTuple):
-    """A record: a value of the key's type, or None for a tombstone."""
+    """A record of a coordinator: a value of the key's type, or None for a tombstone."""
 
     key: Key
     value: Value | None

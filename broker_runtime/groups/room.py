@@ -6,7 +6,7 @@ from broker_runtime.groups.state import GroupsState
 
 
 def check_room_for_group(state: GroupsState, environment: GroupEnvironment, group_id: str) -> None:
-    """Raise KafkaError (GROUP_MAX_SIZE_REACHED) if the group does not exist and would exceed the limit.
+    """Raise KafkaError (GROUP_MAX_SIZE_REACHED) if the group is new and there is no room for another group.
 
     Clients give up on this error and report it. On COORDINATOR_NOT_AVAILABLE all of them would retry forever without a
     message, although retries do not make room on the coordinator.

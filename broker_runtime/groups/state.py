@@ -8,14 +8,34 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from broker_runtime.groups.group import Group
-from broker_runtime.groups.records import GroupRecord, Key, OffsetCommitKey, OffsetCommitValue
-from broker_runtime.slicing.steps import Steps
+from broker_runtime.groups.pending_offsets import PendingOffsets
+from broker_runtime.groups.records import (
+    GroupRecord,
+    Key,
+    KeyOfGroup,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    PendingOffsetValue,
+    TransactionEndKey,
+    TransactionEndValue,
+)
+from broker_runtime.slicing.steps import Steps, at_once
 
 Applier = Callable[["GroupsState", Any, Any], None]
-"""Applies one record: state, key, value or None. Raises ValueError if the record is invalid in this state."""
+"""A function that applies one record: state, key, value or None.
+
+It raises ValueError if the record is invalid in this state.
+"""
 
 SimpleGroup = Callable[[str], Group]
-"""Creates a group that only keeps offsets: an empty group of the classic protocol without a protocol type."""
+"""A function that creates a group that only keeps offsets.
+
+That is an empty group of the classic protocol without a protocol type.
+"""
+
+
+_ENDED_AT_ONCE_MAX = 32
+"""Number of offsets of an ended transaction that are applied together with its marker."""
 
 
 def _nothing(group: Group) -> None:
@@ -39,6 +59,11 @@ class CommittedOffsets:
     def groups(self) -> list[str]:
         return list(self._by_group)
 
+    def take_apart(self) -> list[Any]:
+        """Remove all offsets, and return what has them."""
+        by_group, self._by_group, self.count = self._by_group, {}, 0
+        return [by_group]
+
     def apply(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
         of_group = self._by_group.setdefault(key.group_id, {})
         before = len(of_group)
@@ -52,12 +77,16 @@ class CommittedOffsets:
 
 
 class GroupsState:
-    """Implements `coordination.seam.State` of GroupRecord."""
+    """The groups and offsets of one partition of __consumer_offsets.
+
+    Implements `coordination.seam.State` of GroupRecord.
+    """
 
     def __init__(self, appliers: Mapping[type[Key], Applier], simple_group: SimpleGroup = _no_simple_groups) -> None:
         """Create the state of an empty partition.
 
-        `appliers` has one for each type of key except OffsetCommitKey: those of `classic`, `consumer` and `push`.
+        `appliers` has one for each type of key that names a group, except OffsetCommitKey: those of `classic`,
+        `consumer` and `push`.
 
         `simple_group` creates the group if an offset is applied before its group. No record announces a group that only
         keeps offsets, and a compacted log may have offsets before their group. The appliers later replace such a group.
@@ -66,33 +95,73 @@ class GroupsState:
         self.groups: dict[str, Group] = {}
         """Groups by id, including those that only keep offsets."""
         self.offsets = CommittedOffsets()
+        self.pending = PendingOffsets()
         self.on_end: Callable[[Group], None] = _nothing
         """Called with each group that a tombstone has removed."""
         self.uncounted: list[Steps[None]] = []
-        """Counting that long records have left to do in steps, group by group. If a group is read earlier, it counts at
-        once."""
+        """Work that records have left to do in steps: the counts of long records, group by group, and the offsets of
+        large transactions that have ended. If a group is read earlier, it counts at once."""
         self._appliers = appliers
         self._simple_group = simple_group
 
+    def take_apart(self) -> list[Any]:
+        """Remove all groups and offsets, and return what has them, to be freed in steps."""
+        groups, self.groups = self.groups, {}
+        return [groups, *self.offsets.take_apart(), *self.pending.take_apart()]
+
     def apply(self, record: GroupRecord, offset: int) -> None:
-        """Apply a record of the log. Raises ValueError if `offset` is below `next_offset`.
+        """Apply a record of the log to the groups. Raises ValueError if `offset` is below `next_offset`.
 
         Offsets may have gaps, because a compacted log leaves records out.
         """
         if offset < self.next_offset:
             raise ValueError(f"record {offset} of __consumer_offsets follows record {self.next_offset - 1}")
-        if isinstance(record.key, OffsetCommitKey):
-            assert record.value is None or isinstance(record.value, OffsetCommitValue)
-            if record.value is not None and record.key.group_id not in self.groups:
-                self.groups[record.key.group_id] = self._simple_group(record.key.group_id)
-            self.offsets.apply(record.key, record.value)
-        elif record.value is not None:
-            self._appliers[type(record.key)](self, record.key, record.value)
+        key, value = record
+        if isinstance(key, OffsetCommitKey):
+            if isinstance(value, PendingOffsetValue):
+                self._simple_if_absent(key.group_id)
+                self.pending.add(value.producer_id, key, value.commit, offset)
+            else:
+                assert value is None or isinstance(value, OffsetCommitValue)
+                self._apply_offset(key, value, offset)
+        elif isinstance(key, TransactionEndKey):
+            assert isinstance(value, TransactionEndValue)
+            self._end_transaction(key.producer_id, value)
+        elif value is not None:
+            self._appliers[type(key)](self, key, value)
         else:
-            self._end(record.key)
+            self._end(key)
         self.next_offset = offset + 1
 
-    def _end(self, key: Key) -> None:
+    def _apply_offset(self, key: OffsetCommitKey, value: OffsetCommitValue | None, offset: int) -> None:
+        if value is not None:
+            self._simple_if_absent(key.group_id)
+        self.offsets.apply(key, value)
+        if self.pending:
+            if value is None:
+                self.pending.remove(key)
+            else:
+                self.pending.replace(key, offset)
+
+    def _end_transaction(self, producer_id: int, end: TransactionEndValue) -> None:
+        """Apply a marker: commit the pending offsets of the producer, or drop them. Many offsets take steps."""
+
+        def commit(key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+            self._simple_if_absent(key.group_id)
+            self.offsets.apply(key, value)
+
+        is_long = self.pending.count_of(producer_id) > _ENDED_AT_ONCE_MAX
+        steps = self.pending.end(producer_id, commit if end.is_commit else None)
+        if is_long:
+            self.uncounted.append(steps)
+        else:
+            at_once(steps)
+
+    def _simple_if_absent(self, group_id: str) -> None:
+        if group_id not in self.groups:
+            self.groups[group_id] = self._simple_group(group_id)
+
+    def _end(self, key: KeyOfGroup) -> None:
         """Apply a tombstone, which may remove the group."""
         before = self.groups.get(key.group_id)
         self._appliers[type(key)](self, key, None)
@@ -101,15 +170,15 @@ class GroupsState:
         self._keep_offsets(key.group_id)
 
     def count_the_rest(self) -> Steps[Sequence[GroupRecord]]:
-        """Do in steps the counting that the last records have left. Returns no records."""
+        """Finish, in steps, the work that the last applied records have left. Returns no records."""
         while self.uncounted:
             yield from self.uncounted.pop()
         return ()
 
     def _keep_offsets(self, group_id: str) -> None:
-        """Keep the offsets of a group that ends or changes its protocol.
+        """Keep the offsets, also the pending ones, of a group that ends or changes its protocol.
 
         They become an empty group, so that they expire normally.
         """
-        if group_id not in self.groups and self.offsets.of(group_id):
+        if group_id not in self.groups and (self.offsets.of(group_id) or self.pending.of(group_id)):
             self.groups[group_id] = self._simple_group(group_id)

@@ -19,7 +19,10 @@ _IN_A_ROW_MAX = 50
 
 
 class Loss(Enum):
-    """Why a consumer of the push protocol lost its registration. The values are those of a metric's label."""
+    """The reason why a consumer of the push protocol lost its registration.
+
+    The values are those of a metric's label.
+    """
 
     CLOSED = "closed"
     """The consumer's connection has ended: the consumer shut down, or the connection broke."""
@@ -33,37 +36,44 @@ class Loss(Enum):
 
 @dataclass(slots=True)
 class PushTally:
-    """Counters of push groups."""
+    """Counters of events of push groups, such as rebalances and pings."""
 
     rebalances: int = 0
-    """Rebalances that were completed."""
+    """Number of completed rebalances."""
     rebalance_s: float = 0.0
     """Total duration of these rebalances, from the plan to the last consumer's start."""
     failed_rebalances: int = 0
-    """ConsumerRebalanceFailed: rebalances that continued without consumers which did not stop or start."""
+    """Number of rebalances that continued without consumers which did not stop or start.
+
+    Each of them is a ConsumerRebalanceFailed.
+    """
     pings: int = 0
     unanswered_pings: int = 0
-    """Pings without an answer within two thirds of a session."""
+    """Number of pings without an answer within two thirds of a session."""
     losses: Counter[Loss] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
 class Tally:
-    """Decisions and load times of this process since it started."""
+    """Counters of decisions, and load times, since the start of this process."""
 
     offset_commits: int = 0
     offset_deletions: int = 0
     offset_expirations: int = 0
     classic_rebalances: int = 0
-    """Completed generations."""
+    """Number of completed generations of classic groups."""
     consumer_rebalances: int = 0
-    """New epochs of KIP-848 groups."""
+    """Number of new epochs of KIP-848 groups."""
     failures: int = 0
-    """Terms that ended with an error, and not because the leadership was lost."""
+    """Number of terms that ended with an error, not because the leadership was lost."""
     loads: int = 0
     load_ms: float = 0.0
     load_max_ms: float = 0.0
     push: PushTally = field(default_factory=PushTally)
+
+    def count_failure(self) -> None:
+        """Count a term that ended with an error."""
+        self.failures += 1
 
     def loaded(self, took_s: float) -> None:
         self.loads += 1
@@ -76,7 +86,7 @@ Counts = Mapping[tuple[GroupType, str], int]
 
 
 class Census:
-    """Owns the number of groups by type and state. Each count takes many iterations of the event loop."""
+    """Counts groups by type and state. Each count takes many iterations of the event loop."""
 
     def __init__(
         self, states: "Callable[[], Iterable[GroupsState]]", room: Callable[[], MembersRoom] = MembersRoom

@@ -5,7 +5,7 @@ from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
 
 
 def compile_topic_regex(text: str, length_max: int = LENGTH_MAX, memory_max_bytes: int = MEMORY_MAX_BYTES) -> Pattern:
-    """Compile the expression. Raises KafkaError (INVALID_REGULAR_EXPRESSION)."""
+    """Compile the regular expression of topics. Raises KafkaError (INVALID_REGULAR_EXPRESSION)."""
     try:
         return compile_pattern(text, length_max, memory_max_bytes)
     except ConfigError as error:

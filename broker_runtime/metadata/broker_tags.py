@@ -17,7 +17,7 @@ _PROTOCOLS = {0: "plaintext", 1: "ssl", 2: "sasl_plaintext", 3: "sasl_ssl"}
 
 
 def broker_tags(broker: BrokerInfo, configs: Configs) -> Sequence[tuple[str, str]]:
-    """Return the built-in tags in the order of the table, then the others by name.
+    """Return the built-in tags of a broker in the order of the table, then its other tags by name.
 
     A broker whose release registers no tags has only those that follow from its registration.
     """

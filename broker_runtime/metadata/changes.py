@@ -24,14 +24,14 @@ class _Sets:
 
 @dataclass(slots=True)
 class Removals(_Sets):
-    """Removals by records, which are the only permission to delete a log.
+    """The removals that records order, which are the only permission to delete a log.
 
     If a snapshot lacks a topic or replica, the metadata may just as well have been lost.
     """
 
     topics: set[UUID] = field(default_factory=set)
     replicas: set[tuple[UUID, int, int]] = field(default_factory=set)
-    """(topic id, partition, broker id)"""
+    """Removed replicas: (topic id, partition, broker id)."""
     names: dict[str, UUID] = field(default_factory=dict)
     """Names of removed topics, each with the id of the topic of that name that was removed last."""
 
@@ -41,24 +41,28 @@ class Removals(_Sets):
 
 @dataclass(slots=True)
 class Changes(_Sets):
-    """The changes of one or several records. Objects that were changed and then removed may still be included.
+    """The changes that one or several records have made.
 
-    So a node reacts according to the current image, in which a name may already belong to another topic.
+    Objects that were changed and then removed may still be included. So a node reacts according to the current image,
+    in which a name may already belong to another topic.
     """
 
     brokers: set[int] = field(default_factory=set)
     partitions: set[tuple[UUID, int]] = field(default_factory=set)
-    """(topic id, partition)"""
+    """Changed partitions: (topic id, partition)."""
     topics_removed: set[str] = field(default_factory=set)
-    """Names of removed topics. State with such a name is to be removed, unless it has the id of an existing topic."""
+    """Names of removed topics.
+
+    State with such a name is to be removed, unless it has the id of an existing topic.
+    """
     removals: Removals = field(default_factory=Removals)
     topic_configs: set[str] = field(default_factory=set)
-    """Names of topics."""
+    """Names of topics whose configuration has changed."""
     broker_configs: set[int | None] = field(default_factory=set)
-    """None is the cluster-wide default."""
+    """Ids of brokers whose configuration has changed; None is the cluster-wide default."""
     ip_quotas: set[str | None] = field(default_factory=set)
-    """Names of `ip` entities; None is the default entity."""
+    """Names of `ip` entities whose quota has changed; None is the default entity."""
     client_quotas: set[str] = field(default_factory=set)
-    """Keys of the quotas of users and client ids."""
+    """Keys of the changed quotas of users and client ids."""
     connection_groups: set[tuple[str, str | None]] = field(default_factory=set)
-    """(name of the group, its member); a member of None stands for the group's own keys."""
+    """Changed groups: (name of the group, its member); a member of None stands for the group's own keys."""

@@ -18,7 +18,7 @@ _DECODER: msgspec.msgpack.Decoder[MetadataRecord] = msgspec.msgpack.Decoder(_KIN
 
 
 class RecordFormatError(Exception):
-    """The bytes are not a metadata record of a version that this node knows."""
+    """Error for bytes that are not a metadata record of a version that this node knows."""
 
 
 def encode_record(record: MetadataRecord) -> bytes:

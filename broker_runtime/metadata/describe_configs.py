@@ -34,7 +34,7 @@ _SHOWN_AS_READ_ONLY = (BrokerConfig.advertised_listeners.name,)
 
 
 class ConfigSource(IntEnum):
-    """Sources of a value, with their numbers in the protocol."""
+    """The sources of a configuration value, with their numbers in the protocol."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -48,7 +48,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """One possible source of a value, with the name that the key has there."""
+    """One possible source of a value, with the key's name in that source."""
 
     name: str
     value: str | None
@@ -57,7 +57,10 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A described key of a configuration. `synonyms` are all sources of the value, the effective one first."""
+    """A key of a configuration as DescribeConfigs shows it.
+
+    `synonyms` are all sources of the value, the effective one first.
+    """
 
     name: str
     key: ConfigKey
@@ -70,7 +73,7 @@ class Described:
 def describe_resource(
     resource: tuple[int, str], wanted: Collection[str] | None, image: MetadataImage, settings: BrokerSettings
 ) -> Steps[Sequence[Described]]:
-    """Return the keys of one resource; `wanted` None or empty requests all keys.
+    """Describe the keys of one resource; `wanted` None or empty requests all keys.
 
     Raises KafkaError for a resource that does not exist or cannot be described.
     """

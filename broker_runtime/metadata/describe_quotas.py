@@ -7,7 +7,7 @@ from enum import IntEnum
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.areas.quotas import CONNECTION_GROUP, IP, MEMBER_KEY, QuotaEntity
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.slicing.steps import Steps, each, in_order
+from broker_runtime.slicing.steps import Steps, in_order
 
 USER, CLIENT_ID = "user", "client-id"
 ENTITY_TYPES = (USER, CLIENT_ID, IP, CONNECTION_GROUP)
@@ -17,7 +17,7 @@ Described = tuple[QuotaEntity, Mapping[str, float]]
 
 
 class Match(IntEnum):
-    """Numbers of DescribeClientQuotas (48)."""
+    """The match types of DescribeClientQuotas (48)."""
 
     EXACT = 0
     DEFAULT = 1
@@ -26,19 +26,20 @@ class Match(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One condition of a filter; `match` is a name with Match.EXACT, and None otherwise."""
+    """One condition of a filter of client quotas. `match` is a name with Match.EXACT, and None otherwise."""
 
     entity_type: str
     match_type: int
     match: str | None
 
 
-def describe_quotas(components: Sequence[Component], strict: bool, image: MetadataImage) -> Steps[Sequence[Described]]:
+def describe_quotas(components: Sequence[Component], strict: bool, image: MetadataImage) -> Steps[list[Described]]:
     """Return the entities that every component matches, in order; with `strict` only those without other types.
 
-    Connection groups match only filters that name their type. So a client that does not know them sees the same as in
-    Apache Kafka, and does not mistake their members for `ip` entities. The image may change between two steps. Raises
-    KafkaError.
+    The caller has to free the list in steps (`steps.let_go`): it may be long.
+    Connection groups match only filters that name their type. So a client that does not know connection groups sees the
+    same as in Apache Kafka, and does not mistake their members for `ip` entities. The image may change between two
+    steps. Raises KafkaError.
     """
     names, types = _filter(components)
     if CONNECTION_GROUP in names or CONNECTION_GROUP in types:
@@ -48,14 +49,18 @@ def describe_quotas(components: Sequence[Component], strict: bool, image: Metada
 
 def _quotas(
     names: Mapping[str, str | None], types: Collection[str], strict: bool, image: MetadataImage
-) -> Steps[Sequence[Described]]:
+) -> Steps[list[Described]]:
     if strict and not types:
         # At most one entity matches, however many exist.
         entity = tuple(sorted(names.items()))
         return [(entity, image.quotas[entity])] if entity in image.quotas else []
-    found = []
-    for entity, values in list(image.quotas.items()):
+    found: list[Described] = []
+    # A list of the pairs would be ten thousands of new objects, made in one step.
+    for entity in list(image.quotas):
         yield
+        values = image.quotas.get(entity)
+        if values is None:
+            continue
         named = dict(entity)
         if strict and len(named) != len(names) + len(types):
             continue
@@ -68,7 +73,7 @@ def _quotas(
 
 def _groups(
     names: Mapping[str, str | None], types: Collection[str], strict: bool, image: MetadataImage
-) -> Steps[Sequence[Described]]:
+) -> Steps[list[Described]]:
     """Each group, unless the filter requests members, and after it those of its members that match."""
     of_members = IP in names or IP in types
     found: list[Described] = []
@@ -82,13 +87,16 @@ def _groups(
         entity = (CONNECTION_GROUP, name)
         if group.keys and not of_members:
             found.append(((entity,), dict(group.keys)))
-        members: Sequence[tuple[str, float]] = ()
+        addresses: Sequence[str] = ()
         if IP in names:
-            asked_for = names[IP] or ""
-            members = [(asked_for, group.members[asked_for])] if asked_for in group.members else []
+            addresses = [names[IP] or ""]
         elif of_members or not strict:
-            members = yield from in_order(list(group.members.items()))
-        found += yield from each(members, lambda member, entity=entity: _member(entity, *member))  # type: ignore[misc]
+            addresses = yield from in_order(list(group.members))
+        for address in addresses:
+            yield
+            number = group.members.get(address)
+            if number is not None:
+                found.append(_member(entity, address, number))
     return found
 
 

@@ -5,7 +5,7 @@ Pure. Only records change an image: one by one as the log has them (`apply`), or
 changed, so that the node can react without comparing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Self, cast
 
@@ -27,7 +27,7 @@ from broker_runtime.slicing.steps import Steps
 
 @dataclass(frozen=True, slots=True)
 class ElectionDefaults:
-    """Election settings of the properties file of the controller that has this image.
+    """The election settings in the properties file of the controller that has this image.
 
     They are unclean.leader.election.enable, min.insync.replicas and sluicegate.broker.replicas.max.
     """
@@ -42,7 +42,7 @@ class ConfigLimits:
     """Limits of configurations, from the properties file of the controller that has this image."""
 
     groups: ConsumerGroupConfig = field(default_factory=ConsumerGroupConfig)
-    """Limits of the groups' own values."""
+    """Limits of the values that groups set."""
     resources_max: int = 10_000
     """Limit for the groups, and for the client metrics subscriptions, that have a configuration of their own."""
 
@@ -53,7 +53,11 @@ _NO_FILE = ConfigLimits()
 
 @dataclass(slots=True)
 class MetadataImage:
-    """Each field with an area is a line of the table of areas; their order is that of their records in a snapshot."""
+    """The cluster's metadata after some number of records.
+
+    The fields up to `scram_credentials` are the areas of the table of areas. A snapshot has their records in this
+    order.
+    """
 
     cluster: Cluster = field(default_factory=Cluster)
     brokers: Brokers = field(default_factory=Brokers)
@@ -68,7 +72,10 @@ class MetadataImage:
     """Offset of the last applied record."""
     defaults: ElectionDefaults = field(default=ElectionDefaults(), compare=False)
     limits: ConfigLimits = field(default=_NO_FILE, compare=False)
-    """Neither limits nor defaults are part of the metadata: no record changes them, and no snapshot has them."""
+    """Limits of configurations.
+
+    Neither limits nor defaults are metadata: no record changes them, and no snapshot has them.
+    """
 
     @classmethod
     def of_snapshot(cls, records: Iterable[MetadataRecord], end_offset: int) -> Steps[Self]:
@@ -87,7 +94,7 @@ class MetadataImage:
 
     @property
     def next_offset(self) -> int:
-        """Offset of the record that is applied next."""
+        """Return the offset of the record that is applied next."""
         return self.offset + 1
 
     def apply(self, record: MetadataRecord, offset: int) -> Changes:
@@ -108,6 +115,11 @@ class MetadataImage:
             area: Area = getattr(self, name)
             area.apply(record, offset, changes)
 
+    def partitions_of(self, topic: str) -> Collection[int]:
+        """Return the numbers of a topic's partitions; none if the topic does not exist."""
+        known = self.topics.get(topic)
+        return () if known is None else known.partitions
+
     def records(self) -> Iterator[MetadataRecord]:
         """Yield the records from which `of_snapshot` builds an equal image; equal images give the same records."""
         for name in _AREAS:
@@ -115,7 +127,7 @@ class MetadataImage:
             yield from area.records()
 
     def copy(self) -> Self:
-        """Return an independent copy; immutable parts are shared."""
+        """Return an independent copy of the image; immutable parts are shared."""
         other = type(self)(offset=self.offset, defaults=self.defaults, limits=self.limits)
         for name in _AREAS:
             area: Area = getattr(self, name)
@@ -123,13 +135,18 @@ class MetadataImage:
         return other
 
     def become(self, later: Self) -> None:
-        """Take the state of `later`, a copy with more records applied, which must not be used any more."""
+        """Take the state of `later`, a copy with more records applied.
+
+        `later` must not be used any more.
+        """
         for name in _AREAS:
             setattr(self, name, getattr(later, name))
         self.offset = later.offset
 
     def replace_by(self, fresh: Self) -> Steps[Changes]:
-        """Make this image equal to `fresh`: the last step does all of it. Neither changes between two steps.
+        """Make this image equal to `fresh` in steps; the last step makes all of the change.
+
+        Neither changes between two steps.
 
         Afterwards `fresh` has the previous state of this image, which is never changed: other code may still read it.
         """

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ControllerMetrics:
-    """kafka.controller:type=KafkaController."""
+    """The metrics of a controller: kafka.controller:type=KafkaController."""
 
     active: bool
     active_brokers: int
@@ -29,7 +29,7 @@ class ControllerMetrics:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationMetrics:
-    """kafka.server:type=ReplicaManager of one broker."""
+    """The metrics of one broker's replicas: kafka.server:type=ReplicaManager."""
 
     partitions: int
     leaders: int
@@ -41,7 +41,10 @@ class ReplicationMetrics:
 
 
 class OncePerState(Generic[T]):
-    """A value that follows from an image alone, computed once for each requested state. Keeps the newest."""
+    """A value that follows from an image alone, computed once for each requested state.
+
+    Only the newest value is kept.
+    """
 
     __slots__ = ("_found", "_offset", "_topics")
 
@@ -59,7 +62,10 @@ class OncePerState(Generic[T]):
 
 
 def controller_figures(image: MetadataImage, *, active: bool) -> ControllerMetrics:
-    """Return the figures of a controller; zeros if it is not active, as in Kafka: its image may be behind."""
+    """Return the metrics of a controller.
+
+    They are zero for a controller that is not active, as in Kafka: its image may be behind.
+    """
     if not active:
         return ControllerMetrics(False, 0, 0, 0, 0, 0, 0)
     fenced = sum(broker.fenced for broker in image.brokers.values())
@@ -78,9 +84,10 @@ def controller_figures(image: MetadataImage, *, active: bool) -> ControllerMetri
 def replication_figures(
     image: MetadataImage, broker_id: int, min_isr: Callable[[str], int], isr_changes: tuple[int, int]
 ) -> ReplicationMetrics:
-    """Return the figures of one broker.
+    """Return the metrics of one broker's replicas.
 
-    `min_isr` returns the value of a topic; `isr_changes` are the shrinks and expands that this broker has caused.
+    `min_isr` returns the min.insync.replicas of a topic; `isr_changes` are the shrinks and expands that this broker has
+    caused.
     """
     partitions = leaders = under_replicated = under_min_isr = at_min_isr = 0
     for topic in image.topics.values():

@@ -7,4 +7,7 @@ import msgspec
 
 
 class MetadataRecord(msgspec.Struct, frozen=True, array_like=True):
-    """Subclasses are distinguished by their tag, which is part of the journal's format: never reuse one."""
+    """Base class of metadata records.
+
+    Subclasses are distinguished by their tag, which is part of the journal's format: never reuse a tag.
+    """

@@ -17,15 +17,18 @@ from broker_runtime.storage.records.batching import in_batches
 from kafka_bytes.batches import checksum, encode_batch
 
 SNAPSHOT_BATCH_BYTES = 16 * 1024
-"""Bytes of a batch of a snapshot. Encoding one delays other work of the controller by at most a few milliseconds."""
+"""Size of a snapshot's batches in bytes.
+
+Encoding a batch delays other work of the controller by at most a few milliseconds.
+"""
 
 
 class SnapshotFormatError(Exception):
-    """The bytes are not a whole snapshot."""
+    """Error for bytes that are not a whole snapshot."""
 
 
 def snapshot_pieces(image: MetadataImage, now_ms: int) -> Iterator[bytes]:
-    """Yield the pieces of a snapshot, to be concatenated; `image` must not change meanwhile."""
+    """Yield the pieces of a snapshot, to be concatenated. The image must not change meanwhile."""
     for batch in in_batches(image.records(), lambda record: (None, encode_record(record)), SNAPSHOT_BATCH_BYTES):
         yield encode_batch([encoded for _, encoded in batch], now_ms)
 
@@ -47,7 +50,7 @@ def read_snapshot(payload: bytes) -> Iterator[MetadataRecord]:
 
 
 def load_in_steps(payload: bytes, end_offset: int) -> Steps[MetadataImage]:
-    """Return the image of a snapshot. Raises SnapshotFormatError."""
+    """Return the metadata image that a snapshot contains, in steps. Raises SnapshotFormatError."""
     try:
         return (yield from MetadataImage.of_snapshot(read_snapshot(payload), end_offset))
     except ValueError as error:

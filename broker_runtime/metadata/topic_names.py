@@ -10,7 +10,7 @@ METADATA_TOPIC_ID = UUID(int=1)
 """Kafka's reserved id of the metadata topic."""
 GROUPS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 INTERNAL_TOPICS = frozenset((GROUPS_TOPIC, TRANSACTIONS_TOPIC))
-"""Topics that coordinators write, and clients do not. Consumers that subscribe by a pattern leave them out."""
+"""The topics that coordinators write, and clients do not. Consumers that subscribe by a pattern leave them out."""
 NAME_LENGTH_MAX = 249
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 

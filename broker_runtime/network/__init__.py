@@ -20,11 +20,20 @@ Invariants:
 
 - Replies leave in the order of their requests. A reply that comes later mutes the connection, except for produce
   requests behind one that waits for replicas (`connection.owed_replies`).
-- Memory follows what has arrived, never what a client announces (`connection.frames`,
-  `connection.request_memory`).
+- Memory follows what has arrived, never what a client announces (`connection.received.frames`,
+  `connection.received.request_memory`).
 - Each listener has at most one client that the quotas delay. A client that hung up counts in no rate (decision 44).
 - Every admitted connection returns its slot to the quotas exactly once, when it closes (`connections`).
 - The inter-broker listener is protected: limits for clients do not apply to it if there is another listener.
+
+Where a change begins:
+
+- What a connection does next: `connection.connection_states`, then `connection.machine`.
+- A new reason to end a connection: `Connection.refuse` with a new kind, and a line in
+  docs/reference/closed-connections.md. An end that is not the client's fault is a constant of
+  `connection.connection_notices`.
+- A new limit on connections: `connection_limits`. `quotas.limits_held` shows it, and `quotas.metrics` counts it.
+- A rate that adapts: `adaptive_limits`, imported on demand (decisions 45 and 68).
 
 Tests: tests/unit/broker_runtime/network and tests/unit/connection_limits (each module), tests/contract
 (test_transport.py, test_connections_over_transports.py), tests/simulation (test_connection_quotas.py has Apache Kafka's

@@ -24,9 +24,9 @@ _INTERVAL_S = INTERVAL_MS / 1000
 
 
 class Probe:
-    """Owns a socket pair while it is open. Reports each delay to `late_by`, in seconds.
+    """A socket pair that measures the delays of the event loop while it is open.
 
-    Raises OSError if the process has too few free descriptors.
+    Reports each delay to `late_by`, in seconds. Raises OSError if the process has too few free descriptors.
     """
 
     def __init__(self, shared: Shared, late_by: Callable[[float], None]) -> None:
@@ -63,7 +63,7 @@ class Probe:
     def on_writable(self) -> None:
         """Do nothing: only reading is watched."""
 
-    def was_heavy(self) -> None:
+    def was_heavy(self, length_s: float) -> None:
         """Do nothing: reading one byte is short."""
 
     def on_hang_up(self) -> None:
@@ -80,13 +80,18 @@ class Probe:
 
 
 class AdaptiveLimits:
-    """Decides the adaptive rates of `quotas` every half second; has neither a timer nor a socket while none adapts.
+    """Decides the adaptive rates of `quotas` every half second.
 
-    `moved` is called with the listener whose rate has changed, None for the broker's. `refusals` counts failures.
+    While no rate adapts, it has neither a timer nor a socket. `moved` is called with the listener whose rate has
+    changed, None for the broker's, with the rate, and with the time in seconds. `refusals` counts failures.
     """
 
     def __init__(
-        self, shared: Shared, quotas: ConnectionQuotas, refusals: RefusalLog, moved: Callable[[str | None], None]
+        self,
+        shared: Shared,
+        quotas: ConnectionQuotas,
+        refusals: RefusalLog,
+        moved: Callable[[str | None, int, float], None],
     ) -> None:
         self._shared = shared
         self._refusals = refusals
@@ -103,7 +108,7 @@ class AdaptiveLimits:
         return int(self._shared.now() * 1000)
 
     def settings_changed(self) -> None:
-        """Begin or end deciding, as the settings of the quotas require."""
+        """Begin or stop deciding, as the settings of the quotas require."""
         if self._closed or not any(True for _ in self.rates.by_target()):
             self._stop()
         elif self._timer is None:
@@ -115,12 +120,13 @@ class AdaptiveLimits:
         self.settings_changed()
         if self._timer is None:
             return
-        now_ms = self._now_ms()
+        now_s = self._shared.now()
+        now_ms = int(now_s * 1000)
         needs_delays = self.rates.needs_delays(now_ms)
         newcomers_s, self._newcomers_s = self._shared.newcomers_s - self._newcomers_s, self._shared.newcomers_s
         for moved in self.rates.decide(newcomers_s * 1000, now_ms):
             self._report(moved)
-            self._moved(moved.listener)
+            self._moved(moved.listener, moved.adaptive.rate, now_s)
         if needs_delays:
             self._begin_probing(now_ms)
         else:
@@ -154,7 +160,7 @@ class AdaptiveLimits:
         self._end_probing()
 
     def close(self) -> None:
-        """Stop deciding and probing for good; a second call does nothing."""
+        """Stop adapting rates for good: no more decisions and probes. A second call does nothing."""
         self._closed = True
         self._stop()
 

@@ -33,13 +33,16 @@ _log = logging.getLogger(__name__)
 _SWEEP_INTERVAL_S = 1.0
 _CLOSES_PER_SLICE = 100
 """Closing one takes some 20 microseconds."""
+_RELIEF_INTERVAL_S = 0.02
+"""Interval of closing connections while memory for answers is short."""
+_NOT_READ = "responses fill sluicegate.queued.max.response.bytes, and its client does not read its own, or too slowly"
 
 
 class Connections:
-    """Owns every connection from its admission to its end, and then releases its slot in `quotas`.
+    """The connections of a server, from their admission to their end, which releases their slots in `quotas`.
 
-    It enforces timeouts from its creation until `close`. Nothing is durable. Times are seconds of the clock in
-    `shared`.
+    Timeouts are enforced from the creation of this object until `close`. Nothing is durable. Times are seconds of the
+    clock in `shared`.
     """
 
     def __init__(
@@ -63,6 +66,10 @@ class Connections:
         """Reasons of the connections that are being closed, by connection id; kept only while notices are observed."""
         self._emptied: asyncio.Event | None = None
         self._evicting = False
+        self._relieving: asyncio.Handle | None = None
+        self._relieves_later = False
+        """Whether `_relieving` is a timer."""
+        shared.buffers.answers.on_short = self._relieve_soon
         self.hanging_up = HangingUp(shared)
         self._next_idle_sweep_s = self._now()
         self._sweep_timer: asyncio.TimerHandle | None = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
@@ -87,8 +94,8 @@ class Connections:
         self._open[connection_id] = channel.connection
         if self._quotas.eviction_needed():
             self.evict_soon()
-        tell = self._shared.notices.tell
-        if tell is not None:
+        publish = self._shared.notices.publish
+        if publish is not None:
             rate = rate_in_force(self._quotas, listener)
             accepted_notice = ConnectionNotice(
                 NoticeKind.ACCEPTED,
@@ -99,20 +106,20 @@ class Connections:
                 arrived_s=arrived_s,
                 decided_s=now_s,
             )
-            tell(accepted_notice)
+            publish(accepted_notice)
         self._handshakes.begin(channel.connection, channel.transport, now_s)
         if authenticate is not None:
             authenticate(channel.connection)
         channel.start()
 
     def _close(self, connection: Connection, reason: str) -> None:
-        if self._shared.notices.tell is not None:
+        if self._shared.notices.publish is not None:
             self._reasons[connection.id] = reason
         connection.close()
 
     def hang_up_on_those_of(self, listeners: Collection[str]) -> None:
-        """Stop serving the current connections of these listeners at once, and close them over several iterations."""
-        if self._shared.notices.tell is not None:
+        """Stop serving the connections of these listeners, and close them over several iterations of the event loop."""
+        if self._shared.notices.publish is not None:
             self._reasons |= {c.id: LISTENER_CLOSED for c in self._open.values() if c.listener in listeners}
         self.hanging_up.begin(c for c in self._open.values() if c.listener in listeners)
 
@@ -125,9 +132,9 @@ class Connections:
         self._handshakes.closed(connection.id)
         now_s, accepted_ms = self._now(), int(self._accepted_s(connection) * 1000)
         self._quotas.on_closed(connection.listener, connection.peer[0], int(now_s * 1000), accepted_ms)
-        tell = self._shared.notices.tell
-        if tell is not None:
-            tell(self._closed_notice(connection, now_s))
+        publish = self._shared.notices.publish
+        if publish is not None:
+            publish(self._closed_notice(connection, now_s))
         elif self._reasons:
             self._reasons.clear()
         if self._emptied is not None and not self._open:
@@ -146,10 +153,11 @@ class Connections:
         )
 
     def _accepted_s(self, connection: OwnedConnection) -> float:
+        """Return when the connection was admitted. An attribute for it would cost memory for each connection."""
         return connection.established_from_s - self._shared.limits.established_after_s
 
     def connection_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
-        if self._shared.notices.tell is not None:
+        if self._shared.notices.publish is not None:
             self._reasons[connection.id] = kind
         self._handshakes.refused(connection.id, connection.listener, kind)
         self.request_refused(connection, kind, text)
@@ -185,6 +193,21 @@ class Connections:
         if victims:
             self.evict_soon()
 
+    def _relieve_soon(self) -> None:
+        """Close connections whose clients do not read their answers, in the next iteration of the event loop."""
+        if self._relieving is None or (self._relieves_later and self._shared.buffers.answers.is_urgent):
+            if self._relieving is not None:
+                self._relieving.cancel()
+            self._relieving, self._relieves_later = self._loop.call_soon(self._relieve), False
+
+    def _relieve(self) -> None:
+        """Make memory for answers available by closing the slowest readers, a bounded number at a time."""
+        answers = self._shared.buffers.answers
+        for connection_id in answers.slowest(_CLOSES_PER_SLICE, self._now()):
+            self._open[connection_id].refuse("response-not-read", _NOT_READ)
+        self._relieves_later = answers.is_short
+        self._relieving = self._loop.call_later(_RELIEF_INTERVAL_S, self._relieve) if answers.is_short else None
+
     def _sweep(self) -> None:
         self._sweep_timer = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
         now_s = self._now()
@@ -208,7 +231,7 @@ class Connections:
         self._quotas.addresses.groups.rates.meters.expire(int(now_s * 1000))
 
     async def drain(self, drain_s: float) -> None:
-        """Wait up to `drain_s` for requests in progress to be answered; accept no new ones."""
+        """Wait up to `drain_s` for requests in progress to be answered. New requests are not accepted."""
         for connection in list(self._open.values()):
             connection.close(when_idle=True)
         if self._open and drain_s > 0:
@@ -224,6 +247,8 @@ class Connections:
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
             self._sweep_timer = None
+        if self._relieving is not None:
+            self._relieving.cancel()
 
 
 def _origin(connection: ServedConnection, text: str) -> str:

@@ -10,16 +10,16 @@ from broker_runtime.config import BrokerConfig
 from connection_limits.settings import QuotaSettings
 
 HEAVY_S = 0.00025
-"""A connection that blocked the event loop for this long is heavy.
+"""Seconds of blocking the event loop after which a connection counts as heavy.
 
-Its next request waits in a queue with those of other heavy connections: connections with short requests are served
-before them.
+The next request of a heavy connection waits in a queue with those of other heavy connections: connections with short
+requests are served before them.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkLimits:
-    """Limits of sockets and frames; a buffer size of -1 leaves the choice to the kernel."""
+    """Limits of sockets and frames. A buffer size of -1 leaves the choice to the kernel."""
 
     quotas: QuotaSettings = field(default_factory=QuotaSettings)
     listen_backlog: int = BrokerConfig.socket_listen_backlog_size.default
@@ -35,18 +35,21 @@ class NetworkLimits:
     frame_receive_timeout_s: float = BrokerConfig.sluicegate_frame_receive_timeout_ms.default / 1000
     connection_turn_requests: int = BrokerConfig.sluicegate_connection_turn_requests_max.default
     connection_turn_s: float = BrokerConfig.sluicegate_connection_turn_max_us.default / 1_000_000
-    """After this many requests, or this time, other connections are served."""
+    """Seconds, or after `connection_turn_requests` requests, after which other connections are served."""
     turn_s: float = BrokerConfig.sluicegate_network_turn_max_us.default / 1_000_000
-    """After this time the event loop does its other work."""
+    """Seconds of a pass of connections, after which the event loop does its other work."""
     push_max_bytes: int = BrokerConfig.sluicegate_connection_push_max_bytes.default
     closed_observers_max: int = BrokerConfig.sluicegate_connection_observers_max.default
     accepts_per_wakeup: int = 8
-    """New connections accepted before the existing ones are served: 16 is 2 % faster, but makes them wait longer."""
-    accept_yield_s: float = 0.002
-    """Pause of an acceptor after each pass while established clients are busy.
+    """Number of new connections accepted before the existing ones are served.
 
-    A storm then takes a bounded share of the loop and of the machine, and their requests do not queue behind it (the
-    aim of KIP-402, part 1).
+    16 is 2 % faster, but makes them wait longer.
+    """
+    accept_yield_s: float = 0.002
+    """Pause of an acceptor after each pass while established clients are busy, in seconds.
+
+    A storm then takes a bounded share of the loop and of the machine, and requests of established clients do not queue
+    behind it (the aim of KIP-402, part 1).
     """
     established_after_s: float = 1.0
     """Age from which a connection counts as established."""

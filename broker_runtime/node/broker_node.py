@@ -30,7 +30,7 @@ from broker_runtime.groups.lag.watch import LagWatch
 from broker_runtime.groups.on_demand import GroupsOnDemand
 from broker_runtime.groups.partition_leaders import PartitionLeaders
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topic_names import GROUPS_TOPIC
+from broker_runtime.metadata.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from broker_runtime.network.connection.outgoing.client_connection import ClientConnector
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.sockets.dialling import SocketDialler
@@ -48,7 +48,9 @@ from broker_runtime.on_demand import Importer
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.transactions.on_demand import CoordinatorParts, TransactionsOnDemand
 from broker_runtime.wire.handler import FrameHandler
+from broker_runtime.wire.protocol_versions import transaction_version
 
 if TYPE_CHECKING:
     from broker_runtime.apis.sasl.authentication import Authentication
@@ -68,7 +70,7 @@ class _Observed:
 
 
 class BrokerNode:
-    """Owns the client listeners, the dispatcher of their requests, and the replicas.
+    """The broker's role in a node: its client listeners, the dispatcher of their requests, and the replicas.
 
     `metadata` reacts to changes of the metadata; BrokerServices is what handlers use. Only the logs are durable. The
     second of `clients` forwards requests that would block others.
@@ -131,6 +133,8 @@ class BrokerNode:
         )
         self._services.groups_on_demand = self.groups
         led.observers[GROUPS_TOPIC] = self.groups
+        self.transactions = self._services.transactions_on_demand = self._new_transactions(importer, peers)
+        led.observers[TRANSACTIONS_TOPIC] = self.transactions
         self.metadata.replica_publisher.on_topics = self.groups.topics_changed
         self.group_lag = self._new_lag_watch(peers)
         self.open = False
@@ -151,7 +155,7 @@ class BrokerNode:
 
     def _own_server(self, handler: FrameHandler, effective: EffectiveConfig) -> SocketServer:
         limits = network_limits(self.settings, quota_settings(self.settings, effective, {}))
-        server = SocketServer(handler, limits, self.clock, self._loop)
+        server = SocketServer(handler, limits, self.clock, self._loop, answers=self.dispatcher.completion.answers)
         server.encrypted = self.tls.accepting
         return server
 
@@ -160,6 +164,23 @@ class BrokerNode:
         timeout_s = config.request_timeout_ms / 1000
         ends = LogEndReader(self.settings.node_id, self.image, self._own_end, peers.link_to, timeout_s)
         return LagWatch(config, self.clock, self.groups.committed, ends)
+
+    def _new_transactions(self, importer: Importer, peers: Peers) -> TransactionsOnDemand:
+        services = self._services
+        parts = CoordinatorParts(
+            self.settings.node_id,
+            self.replicas.led_replicas.is_to_lead,
+            lambda: self.metadata.effective.config,
+            self.image,
+            self.clock,
+            self.slices,
+            services.call_later,
+            services.producer_ids,
+            lambda: services.local_markers,
+            peers.link_to,
+            transaction_version,
+        )
+        return TransactionsOnDemand(parts, importer)
 
     def _no_observers_yet(self) -> ObserversOnDemand:
         surroundings = BrokerFacts(
@@ -172,6 +193,7 @@ class BrokerNode:
             self._held_partitions,
             lambda: list(self.image.brokers),
             self._metadata_before,
+            self.server.limit_changes,
         )
         return ObserversOnDemand(surroundings, self._topic_name, _Observed(self.dispatcher, self.server))
 
@@ -196,7 +218,7 @@ class BrokerNode:
         return self._follower
 
     def serve(self) -> None:
-        """Take up the replicas that complete metadata assigns to this broker, then admit clients."""
+        """Start the replicas that complete metadata assigns to this broker, then admit clients."""
         self.metadata.take_up_replicas(self._let_clients_in)
 
     def _let_clients_in(self) -> None:
@@ -210,6 +232,7 @@ class BrokerNode:
         await self.limits.close()
         await self.replicas.stop()
         self.group_lag.close()
+        await self.transactions.close()
         await self.groups.close()
         await self.server.shutdown(drain_s)
         if self._authentication is not None:

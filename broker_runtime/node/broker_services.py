@@ -12,7 +12,6 @@ from broker_runtime.apis.fetch_sessions.repeated_fetch import RepeatedFetches
 from broker_runtime.apis.produce.producer_ids import ProducerIdBlocks
 from broker_runtime.apis.request.answer_cache import AnswerCache
 from broker_runtime.apis.request.context import ControllerRequests, OwnListeners
-from broker_runtime.apis.request.refused_transactions import RefusedTransactions
 from broker_runtime.apis.topics.auto_topic_creation import AutoTopicCreation
 from broker_runtime.apis.topics.internal_topics import made_as
 from broker_runtime.clock import Clock, Timer
@@ -24,20 +23,25 @@ from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.transactions.on_demand import TransactionsOnDemand
 
 if TYPE_CHECKING:
     from broker_runtime.apis.request.client_telemetry import ClientTelemetry
+    from broker_runtime.apis.request.verification import VerifiesTransactions
     from broker_runtime.groups.service import GroupCoordinatorService
+    from broker_runtime.transactions.markers.local_markers import LocalMarkers
+    from broker_runtime.transactions.service import TransactionCoordinatorService
+    from kafka_bytes.control import Marker
 
 _ASIDE_THREADS = 2
 T = TypeVar("T")
 
 
 class BrokerServices:
-    """Implements `BrokerContext`. Nothing is durable.
+    """The parts of the broker that handlers use: implements `BrokerContext`. Nothing is durable.
 
     Owns the fetch sessions, the block of producer ids, the threads that validate records, and the controller requests
-    for automatic topic creation. It only passes on the rest.
+    for automatic topic creation. All other parts belong to other objects.
     """
 
     def __init__(
@@ -63,14 +67,15 @@ class BrokerServices:
         self.note_on_config: Callable[[str], str | None] = _nothing
         self.listeners: OwnListeners
         self.groups_on_demand: GroupsOnDemand
+        self.transactions_on_demand: TransactionsOnDemand
         self.slices = slices = Slices(
             clock.monotonic,
             settings.config.sluicegate_network_turn_max_us / 1_000_000,
             settings.config.sluicegate_requests_long_max_bytes,
         )
         self.all_topics = AnswerCache()
-        self.refused_transactions = RefusedTransactions(clock)
         self._telemetry: ClientTelemetry | None = None
+        self._local_markers: LocalMarkers | None = None
         self.fetch_sessions = FetchSessionCache(
             settings.config, Random(clock.wall_ms()), slices.do, self._session_partitions_of
         )
@@ -95,14 +100,40 @@ class BrokerServices:
 
     @property
     def telemetry(self) -> "ClientTelemetry":
-        """Created by the first request for it, whose handler has imported the module (decision 45)."""
+        """Return the telemetry state, which the first request for it creates.
+
+        The handler of that request has imported the module (decision 45).
+        """
         if self._telemetry is None:
             self._telemetry = import_module("broker_runtime.apis.request.client_telemetry").ClientTelemetry(self.image)
         return self._telemetry
 
     @property
+    def local_markers(self) -> "LocalMarkers":
+        """Return the writer of markers, which the first request for it creates.
+
+        Its module has been imported (decision 45).
+        """
+        if self._local_markers is None:
+            kind = import_module("broker_runtime.transactions.markers.local_markers").LocalMarkers
+            timeout_s = self.settings.config.request_timeout_ms / 1000
+            self._local_markers = kind(self.led, self._end_in_groups, self.slices, self.call_later, timeout_s)
+        return self._local_markers
+
+    async def _end_in_groups(self, index: int, marker: "Marker") -> None:
+        await self.groups.end_transaction(index, marker)
+
+    @property
     def groups(self) -> "GroupCoordinatorService":
         return self.groups_on_demand.coordinator()
+
+    @property
+    def transaction_verifier(self) -> "VerifiesTransactions":
+        return self.transactions_on_demand.verifier()
+
+    @property
+    def transactions(self) -> "TransactionCoordinatorService":
+        return self.transactions_on_demand.coordinator()
 
     def _session_partitions_of(self, broker_id: int) -> int:
         """Return the maximum of partitions in this follower's fetch sessions.
@@ -136,6 +167,7 @@ class BrokerServices:
         return self._loop.call_later(delay_s, callback)
 
     async def close(self) -> None:
+        self.producer_ids.close()
         await self.auto_topic_creation.close()
         self._offload_threads.shutdown(wait=False, cancel_futures=True)
 

@@ -46,7 +46,10 @@ from connection_limits.settings import QuotaSettings
 log = logging.getLogger(__name__)
 
 JOURNAL_CONFIG = TopicConfig(retention_ms=-1, retention_bytes=-1)
-"""Metadata is never deleted by age; records that snapshots cover are removed by advancing the log start."""
+"""The configuration of the metadata log, which is never deleted by age.
+
+Records that snapshots cover are removed by advancing the log start.
+"""
 
 
 class Server(Protocol):
@@ -65,7 +68,7 @@ class Server(Protocol):
 
 
 class ControllerNode:
-    """Owns the controller's listener, the dispatcher of brokers' requests, and `controller`, the single writer.
+    """The controller's role in a node: its listener, the dispatcher of requests, and `controller`, the single writer.
 
     The controller is active or on standby. Handlers use this class as their ControllerContext. Only the journal is
     durable.
@@ -130,7 +133,9 @@ class ControllerNode:
         effective = effective_config(self.settings, {}, {})
         static = network_limits(self.settings, quota_settings(self.settings, effective, {}))
         limits = replace(static, quotas=QuotaSettings())
-        server = SocketServer(self.dispatcher.handle, limits, self.clock, self._loop)
+        server = SocketServer(
+            self.dispatcher.handle, limits, self.clock, self._loop, answers=self.dispatcher.completion.answers
+        )
         server.encrypted = self.tls.accepting
         if self._authentication is not None:
             self._authentication.of(server, self.dispatcher.handle)
@@ -175,7 +180,10 @@ class ControllerNode:
         return self._journal, self.image.cluster.controller_epoch
 
     def note_on_config(self, key: str) -> None:
-        """Return None: the configuration here is in force, or the controller has not started."""
+        """Return no note about a key's value on this node.
+
+        The configuration here is in force, or the controller has not started.
+        """
         del key
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
@@ -189,7 +197,7 @@ class ControllerNode:
 
 
 def has_file_journal(settings: BrokerSettings) -> bool:
-    """Whether this node's metadata log, if it has one, is the only copy."""
+    """Return whether the metadata log of this node, if there is one, is the only copy."""
     return settings.config.sluicegate_controller_journal == "file"
 
 

@@ -15,7 +15,7 @@ _RETRY_S = 30.0
 
 
 class HostLimits:
-    """Resolves the names; `resolved` is called when addresses of names have become known."""
+    """The host names in limits, and their addresses. `resolved` is called when addresses of names have become known."""
 
     def __init__(self, names: HostNames, resolved: Callable[[], None]) -> None:
         self._names = names
@@ -38,13 +38,16 @@ class HostLimits:
         ]
 
     async def resolve(self, names: Collection[str]) -> Sequence[str]:
-        """Resolve names at the start: wait for the answers, and return the names without one."""
+        """Resolve names at the start: wait for their addresses, and return the names that have none."""
         self._wanted |= set(names)
         self._addresses |= await self._names.addresses(names)
         return sorted(set(names) - self._addresses.keys())
 
     def want(self, names: Collection[str], changed: Collection[str]) -> None:
-        """Set all names in limits. `changed` are those whose limit was just set: they are resolved again."""
+        """Set the host names that connection limits contain.
+
+        `changed` are names whose limit was just set: they are resolved again.
+        """
         self._wanted = set(names)
         for name in self._addresses.keys() - self._wanted:
             del self._addresses[name]

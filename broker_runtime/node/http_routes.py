@@ -25,16 +25,17 @@ from broker_runtime.node.node_parts import NodeParts
 if TYPE_CHECKING:
     from broker_runtime.network.quotas.limits_held import LimitsHeld
     from broker_runtime.network.quotas.why_held import WhyHeld
+    from connection_limits.cluster_rates import ClusterRates
 
 LIMITS_HELD = "broker_runtime.network.quotas.limits_held"
 WHY_HELD = "broker_runtime.network.quotas.why_held"
-"""Imported with the first request for them."""
+"""The module `why_held`, imported with the first request for it."""
 
 
 class HttpRoutes:
-    """Answers requests about the brokers and the quotas, and begins a controlled shutdown by `leave`.
+    """The answers to requests about the brokers and the quotas, and about a controlled shutdown.
 
-    `leave` returns whether the controller has released this broker.
+    `leave` begins the shutdown, and returns whether the controller has released this broker.
     """
 
     def __init__(self, parts: NodeParts, leave: Callable[[Membership], Awaitable[bool]]) -> None:
@@ -73,6 +74,11 @@ class HttpRoutes:
         shown = overview(service.image, service.sessions, clock.monotonic(), self._parts.settings.inter_broker_listener)
         return json_answer(200, shown)
 
+    @property
+    def _cluster_rates(self) -> "ClusterRates | None":
+        sharing = self._parts.connection_shares
+        return None if sharing is None else sharing.rates
+
     async def _show_quotas(self, request: HttpRequest) -> HttpAnswer:
         """Show the quotas of one address, of one connection group, or of all groups after a name."""
         clock, broker = self._parts.clock, self._parts.broker
@@ -80,7 +86,9 @@ class HttpRoutes:
             return text_answer(503, "this broker is starting")
         address, group = request.query.get("address"), request.query.get("group")
         now_ms = int(clock.monotonic() * 1000)
-        why: WhyHeld = import_module(WHY_HELD).WhyHeld(broker.server.quotas, now_ms, clock.wall_ms())
+        why: WhyHeld = import_module(WHY_HELD).WhyHeld(
+            broker.server.quotas, now_ms, clock.wall_ms(), self._cluster_rates
+        )
         if address is not None:
             known = canonical_address(address)
             if known is None:
@@ -97,7 +105,7 @@ class HttpRoutes:
         if broker is None:
             return text_answer(503, "this broker is starting")
         now_ms = int(self._parts.clock.monotonic() * 1000)
-        limits: LimitsHeld = import_module(LIMITS_HELD).LimitsHeld(broker.server.quotas, now_ms)
+        limits: LimitsHeld = import_module(LIMITS_HELD).LimitsHeld(broker.server.quotas, now_ms, self._cluster_rates)
         if request.query.get("held") == "true":
             return json_answer(200, limits.held())
         return json_answer(200, limits.page(request.query.get("after", "")))

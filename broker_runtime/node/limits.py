@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from broker_runtime.config import BrokerConfig, BrokerSettings
 from broker_runtime.config.declaring.addresses import canonical_address, networks, per_ip_overrides
+from broker_runtime.config.declaring.quota_names import quota_names
 from broker_runtime.config.in_force.effective import EffectiveConfig
+from broker_runtime.config.in_force.limit_rules import CLUSTER_SCOPE
 from broker_runtime.config.keys.requests import items_overrides
 from broker_runtime.errors import ConfigError
-from broker_runtime.metadata.areas.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
+from broker_runtime.metadata.areas.connection_groups import CLUSTER_KEY, MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
 from broker_runtime.metadata.areas.quotas import IP_RATE_KEY
 from broker_runtime.network.quotas.host_names import HostNames
 from broker_runtime.network.settings import ClientLimits, NetworkLimits
@@ -21,7 +23,7 @@ _FETCH_OVERHEAD_BYTES = 16 * 1024 * 1024
 """Overhead of a follower's fetch response beyond the records: an entry for each of very many partitions."""
 
 Addresses = Mapping[str, Sequence[str]]
-"""All addresses of each host name, in canonical spelling."""
+"""The addresses of each host name, in canonical spelling."""
 
 
 def override_hosts(effective: EffectiveConfig) -> list[str]:
@@ -31,7 +33,10 @@ def override_hosts(effective: EffectiveConfig) -> list[str]:
 
 
 def quota_settings(settings: BrokerSettings, effective: EffectiveConfig, hosts: Addresses) -> QuotaSettings:
-    """Return the quotas. `hosts` has the addresses of `override_hosts`; overrides of other names are omitted."""
+    """Return the connection limits that a broker's configuration sets.
+
+    `hosts` has the addresses of `override_hosts`; overrides of other names are omitted.
+    """
     static, in_force = settings.config, effective.config
     return QuotaSettings(
         max_connections=in_force.max_connections,
@@ -40,6 +45,12 @@ def quota_settings(settings: BrokerSettings, effective: EffectiveConfig, hosts: 
         listener_max_connection_creation_rate=effective.per_listener(BrokerConfig.max_connection_creation_rate),
         objective=_objective(in_force.connection_quota_adaptive_p99_ms, in_force.connection_quota_adaptive_min_rate),
         listener_objectives=_listener_objectives(effective),
+        cluster_wide=in_force.connection_quota_scope == CLUSTER_SCOPE,
+        cluster_wide_listeners=frozenset(
+            listener
+            for listener, scope in effective.per_listener(BrokerConfig.connection_quota_scope).items()
+            if scope == CLUSTER_SCOPE
+        ),
         max_connections_per_ip=in_force.max_connections_per_ip,
         max_connections_per_ip_overrides=_overrides(effective, hosts),
         max_connection_creation_rate_per_ip=in_force.max_connection_creation_rate_per_ip,
@@ -56,6 +67,7 @@ def quota_settings(settings: BrokerSettings, effective: EffectiveConfig, hosts: 
             for listener, items in effective.per_listener(BrokerConfig.proxy_protocol_trusted).items()
             if items
         },
+        quota_names=quota_names(in_force.sluicegate_connection_quota_names),
     )
 
 
@@ -87,6 +99,8 @@ def group_limits(keys: Mapping[str, float]) -> AddressGroupLimits:
         int(keys.get(MAX_CONNECTIONS_KEY, UNLIMITED)),
         shared=keys.get(SHARED_KEY) == 1,
         observe=keys.get(OBSERVE_KEY) == 1,
+        # A controller that does not know the key may have stored it without the other one.
+        cluster_wide=keys.get(CLUSTER_KEY) == 1 and keys.get(SHARED_KEY) == 1,
     )
 
 
@@ -128,6 +142,7 @@ def request_limits(settings: BrokerSettings) -> RequestLimits:
         tagged_bytes_max=config.sluicegate_request_tagged_bytes_max,
         bytes_max=config.sluicegate_request_max_bytes,
         response_bytes_max=config.sluicegate_response_max_bytes,
+        queued_response_bytes_max=config.sluicegate_queued_max_response_bytes,
     )
 
 
@@ -147,7 +162,7 @@ def limits_to_controllers(settings: BrokerSettings) -> ClientLimits:
 
 
 def limits_to_brokers(settings: BrokerSettings) -> ClientLimits:
-    """Return the limits of connections to brokers, which have one request in flight at a time.
+    """Return the limits of links to other brokers, which have one request in flight at a time.
 
     The first batch of a response may be larger than every limit (KIP-74).
     """

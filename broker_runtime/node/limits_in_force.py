@@ -48,7 +48,7 @@ class LimitedGroups(Protocol):
 class LimitsInForce:
     """The connection limits of this broker: derived from its configuration, with host names resolved, and enforced.
 
-    Nothing is durable: it follows the effective configuration and the client quotas of the metadata.
+    Nothing is durable: the limits follow the effective configuration and the client quotas of the metadata.
     """
 
     def __init__(
@@ -70,13 +70,16 @@ class LimitsInForce:
 
     @property
     def problems(self) -> list[str]:
-        """Stored values that are not in force, a sentence each."""
+        """Return a sentence for each stored value that is not in force."""
         refused = [] if self._refused is None else [self._refused]
         odd = [f"{len(self._odd_members)} members of connection groups are not used"] if self._odd_members else []
         return [*self._effective.ignored, *refused, *self._hosts.problems, *odd]
 
     async def start(self) -> None:
-        """Resolve the names in the properties file. Raises ConfigError for an unknown one: it would have no limit."""
+        """Resolve the host names in the properties file.
+
+        Raises ConfigError for an unknown name: it would have no limit.
+        """
         names = override_hosts(self._effective)
         unknown = await self._hosts.resolve(names)
         if unknown:
@@ -97,7 +100,7 @@ class LimitsInForce:
         self._apply()
 
     def on_ip_quotas(self, changed: set[str | None]) -> Iterator[None]:
-        """Apply the changed quotas of `ip` entities, a piece at a time; None is the default entity.
+        """Apply the changed quotas of `ip` entities in steps; None is the default entity.
 
         Entities whose quota is in force are removed from `changed`.
         """
@@ -124,7 +127,7 @@ class LimitsInForce:
             self._set_rate(address, address)
 
     def on_connection_groups(self, changed: set[tuple[str, str | None]]) -> Iterator[None]:
-        """Apply changed groups, and members of groups, a piece at a time; applied ones are removed from `changed`.
+        """Apply changed connection groups, and members of groups, in steps; applied ones are removed from `changed`.
 
         Members join before others leave. So an address that moves to another group takes its connections with it. An
         address that has left all groups belongs to a new holder when it joins again.

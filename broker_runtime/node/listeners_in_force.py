@@ -51,7 +51,7 @@ class ListeningServer(Protocol):
 
 
 class ListenersTls(Protocol):
-    """The used part of TlsOnDemand."""
+    """The part of TlsOnDemand that ListenersInForce needs."""
 
     @property
     def problems(self) -> list[str]: ...
@@ -64,9 +64,9 @@ class ListenersTls(Protocol):
 
 
 class ListenersInForce:
-    """Owns which listeners are open, whether clients are admitted, and the advertised addresses. Nothing is durable.
+    """The listeners of a broker: which are open, whether clients are admitted, and the advertised addresses.
 
-    `changed` is called when the advertised addresses have changed.
+    Nothing is durable. `changed` is called when the advertised addresses have changed.
     """
 
     def __init__(self, settings: BrokerSettings, server: ListeningServer, tls: ListenersTls | None = None) -> None:
@@ -85,7 +85,7 @@ class ListenersInForce:
 
     @property
     def problems(self) -> list[str]:
-        """Configured listeners that are not open, and certificates that are not used, a sentence each."""
+        """Return a sentence for each configured listener that is not open, and each certificate that is not used."""
         return [*self._failed.values(), *(() if self._tls is None else self._tls.problems)]
 
     def bind(self) -> None:
@@ -94,7 +94,7 @@ class ListenersInForce:
             self._open(endpoint)
 
     def advertised(self) -> Sequence[Endpoint]:
-        """Return the advertised addresses of open listeners, the inter-broker one first; a port 0 is the bound one.
+        """Return the advertised addresses of open listeners, the inter-broker one first; a port 0 is the bound port.
 
         A controller-only process does not know which listener is for brokers; it shows the first.
         """
@@ -111,7 +111,7 @@ class ListenersInForce:
         self._server.start()
 
     def pause(self, why: str) -> None:
-        """Serve no clients. A listener that only brokers use stays open; one that clients share does not."""
+        """Stop serving clients. A listener that only brokers use stays open; one that clients share does not."""
         self._paused = why
         self._server.pause(self._for_clients(), why)
 
@@ -126,7 +126,7 @@ class ListenersInForce:
     def configure(self, effective: EffectiveConfig) -> None:
         """Close listeners that are no longer wanted, and open new ones.
 
-        Raises ListenerBindError if one has to be retried; the others are in force.
+        Raises ListenerBindError if a listener has to be retried; the others are in force.
         """
         told = self.advertised()
         if self._tls is not None:
@@ -176,10 +176,11 @@ class ListenersInForce:
 
     @asynccontextmanager
     async def opening(self, change: Callable[[], Mapping[str, str]]) -> AsyncIterator[Mapping[str, str]]:
-        """Open what a change adds; one change at a time. `change` returns this broker's future dynamic configuration.
+        """Open the listeners that a change adds; one change at a time.
 
-        New listeners are open, but do not accept, until the body ends or they are in force. Raises
-        KafkaError(INVALID_REQUEST) for listeners that break a rule or cannot be opened; nothing changes then.
+        `change` returns this broker's future dynamic configuration. New listeners are open, but do not accept, until
+        the body ends or they are in force. Raises KafkaError(INVALID_REQUEST) for listeners that break a rule or cannot
+        be opened; nothing changes then.
         """
         async with self._one_change:
             own = change()

@@ -11,7 +11,7 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class MetadataNow:
-    """The values of an image that follows the controller, see `observers.surroundings.MetadataBefore`."""
+    """The metadata of an image that follows the controller: implements `observers.surroundings.MetadataBefore`."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
@@ -21,7 +21,7 @@ class MetadataNow:
         return None if topic is None else topic.name
 
     def configs(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """Return the dynamic configuration of a resource; an empty one if there is none."""
+        """Return the dynamic configuration of a resource; empty for a resource without one."""
         configs = self._image.configs
         if resource_type == ResourceType.TOPIC:
             return configs.of_topic(name)
@@ -32,7 +32,7 @@ class MetadataNow:
         return configs.of(resource_type, name)
 
     def partitions(self, topic: str) -> int | None:
-        """Return the number of partitions, None for an unknown topic."""
+        """Return the number of partitions of a topic; None for an unknown topic."""
         known = self._image.topics.get(topic)
         return None if known is None else len(known.partitions)
 

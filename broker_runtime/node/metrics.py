@@ -14,9 +14,12 @@ from broker_runtime.security.acls.model import AclOperation, AclResource
 from broker_runtime.slicing.slice_lengths import BOUNDS_S, SliceLengths
 from broker_runtime.storage.compaction.metrics import CleanerMetrics
 
+UNSTABLE_PARTITIONS_MAX = 100
+"""Partitions whose lag of the last stable offset is shown."""
+
 
 def families(samples: Iterable[Sample]) -> Iterator[MetricFamily]:
-    """Group samples by name, keeping their order."""
+    """Group samples by name into metrics, keeping their order."""
     found: dict[str, MetricFamily] = {}
     for sample in samples:
         family = found.setdefault(sample.name, MetricFamily(sample.name, sample.kind, sample.help))
@@ -42,7 +45,10 @@ def request_families(counts: Iterable[RequestCount]) -> Iterator[MetricFamily]:
 
 
 def slice_families(slices: Iterable[SliceLengths], delays: SliceLengths, now_s: float) -> Iterator[MetricFamily]:
-    """Yield how long work blocked the event loop at a time, by kind; `delays` has how late its timers ran."""
+    """Yield the metrics of how long work blocked the event loop at a time, by kind of work.
+
+    `delays` has the delays of the event loop's timers.
+    """
     prefix = "sluicegate_event_loop_"
     lengths = MetricFamily(
         prefix + "turn_seconds", "histogram", "Time for which one kind of work kept the event loop busy without a break"
@@ -68,7 +74,7 @@ def slice_families(slices: Iterable[SliceLengths], delays: SliceLengths, now_s: 
 
 
 def garbage_family(found: Sequence[int]) -> MetricFamily:
-    """Return the counter of `found` by generation; the name is that of Prometheus' client for Python."""
+    """Return the counter of freed objects by generation. The name is that of Prometheus' client for Python."""
     text = "Objects in reference cycles that the garbage collector has collected, by generation"
     collected = MetricFamily("python_gc_objects_collected_total", "counter", text)
     for generation, count in enumerate(found):
@@ -92,7 +98,10 @@ def membership_families(state: int, epoch: int, *, fenced: bool, self_fenced: bo
 
 
 def metadata_families(offset: int, lag_records: int) -> Iterator[MetricFamily]:
-    """Yield offset and lag. `lag_records` is as of the controller's last answer; 0 for a node that writes metadata."""
+    """Yield the metrics of the metadata's offset and lag.
+
+    `lag_records` is as of the controller's last answer; 0 for a node that writes metadata.
+    """
     yield gauge("sluicegate_metadata_offset", "Last metadata record that this node has applied", offset)
     yield gauge(
         "kafka_server_broker_metadata_metrics_last_applied_record_offset",
@@ -103,7 +112,7 @@ def metadata_families(offset: int, lag_records: int) -> Iterator[MetricFamily]:
 
 
 def controller_families(figures: ControllerMetrics) -> Iterator[MetricFamily]:
-    """Yield the controller's metrics; all are zero except on the active controller, as in Kafka."""
+    """Yield the controller's metrics, which are zero except on the active controller, as in Kafka."""
     prefix = "kafka_controller_"
     yield gauge(prefix + "active_controller_count", "1 on the active controller", figures.active)
     yield gauge(prefix + "active_broker_count", "Brokers that are registered and unfenced", figures.active_brokers)
@@ -197,16 +206,7 @@ def group_tally_families(tally: Tally, groups: Counts) -> Iterator[MetricFamily]
         "Epochs of groups of KIP-848 that this broker has begun",
         tally.consumer_rebalances,
     )
-    yield gauge(
-        prefix + "partition_load_time_max",
-        "Longest load time of a partition of __consumer_offsets since the start, milliseconds",
-        tally.load_max_ms,
-    )
-    yield gauge(
-        prefix + "partition_load_time_avg",
-        "Mean load time of partitions of __consumer_offsets since the start, milliseconds",
-        tally.load_ms / tally.loads if tally.loads else 0,
-    )
+    yield from load_time_families(prefix, "__consumer_offsets", tally.load_max_ms, tally.load_ms, tally.loads)
     yield counter(
         "sluicegate_group_coordinator_failures_total",
         "Coordinators of partitions that failed and were restarted; /readyz has the reason",
@@ -214,8 +214,22 @@ def group_tally_families(tally: Tally, groups: Counts) -> Iterator[MetricFamily]
     )
 
 
+def load_time_families(prefix: str, topic: str, max_ms: float, all_ms: float, loads: int) -> Iterator[MetricFamily]:
+    """Yield the load times of a coordinator's partitions. `all_ms` is the sum over `loads` loads."""
+    yield gauge(
+        prefix + "partition_load_time_max",
+        f"Longest load time of a partition of {topic} since the start, milliseconds",
+        max_ms,
+    )
+    yield gauge(
+        prefix + "partition_load_time_avg",
+        f"Mean load time of partitions of {topic} since the start, milliseconds",
+        all_ms / loads if loads else 0,
+    )
+
+
 def push_families(consumers: int, tally: PushTally) -> Iterator[MetricFamily]:
-    """Yield metrics of groups whose coordinator calls its consumers; other families count these groups."""
+    """Yield the metrics of push groups. Other families count these groups."""
     prefix = "sluicegate_push_"
     yield gauge(prefix + "consumers", "Consumers of the push protocol that are registered with this broker", consumers)
     yield counter(prefix + "rebalances_total", "Completed rebalances of groups of the push protocol", tally.rebalances)
@@ -248,7 +262,10 @@ def push_families(consumers: int, tally: PushTally) -> Iterator[MetricFamily]:
 
 
 def group_lag_families(figures: LagMetrics, age_s: float) -> Iterator[MetricFamily]:
-    """Yield the lag by group. The first metric has the name and labels that exporters for Apache Kafka use."""
+    """Yield the metrics about how far groups lag behind.
+
+    The first metric has the name and labels that exporters for Apache Kafka use.
+    """
     lag = MetricFamily(
         "kafka_consumergroup_lag_sum",
         "gauge",
@@ -300,8 +317,21 @@ def storage_families(stray_folders: int, offline_replicas: int) -> Iterator[Metr
     )
 
 
+def transaction_families(lags: Sequence[tuple[tuple[str, int], int]]) -> Iterator[MetricFamily]:
+    """Yield the lags of last stable offsets by partition. Kafka has this metric for all partitions."""
+    family = MetricFamily(
+        "kafka_cluster_partition_last_stable_offset_lag",
+        "gauge",
+        f"Offsets from the last stable one to the high watermark, of the {UNSTABLE_PARTITIONS_MAX} partitions with the "
+        "largest lags; consumers with isolation.level=read_committed do not get these records yet",
+    )
+    for (topic, partition), lag in lags:
+        family.add(lag, topic=topic, partition=str(partition))
+    yield family
+
+
 def cleaner_families(figures: CleanerMetrics, now_s: float) -> Iterator[MetricFamily]:
-    """Yield the cleaner's metrics under Kafka's names; its percents are whole numbers from 0 to 100."""
+    """Yield the log cleaner's metrics under Kafka's names. Percents are whole numbers from 0 to 100."""
     cleaner, manager = "kafka_log_log_cleaner_", "kafka_log_log_cleaner_manager_"
     yield gauge(
         cleaner + "cleaner_recopy_percent",
@@ -360,7 +390,7 @@ def unused_configs_family(count: int) -> MetricFamily:
 
 
 def access_families(acls: int, denied: Mapping[tuple[AclResource, AclOperation], int]) -> Iterator[MetricFamily]:
-    """Return the metrics of a node with an authorizer."""
+    """Return the metrics of access control on a node with an authorizer."""
     yield gauge("kafka_server_acls_total_count", "Access control lists (ACLs) in the metadata", acls)
     family = MetricFamily(
         "sluicegate_authorization_denied_total",

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from broker_runtime.clock import Clock, SystemClock
@@ -52,8 +53,12 @@ from broker_runtime.storage.log_dir.manager import LogManager
 log = logging.getLogger(__name__)
 
 
+CONNECTION_SHARES = "broker_runtime.cluster.connection_shares"
+"""Imported when the broker has its first rate of the cluster (decision 45)."""
+
+
 class StartError(Exception):
-    """The node could not start or continue: a taken port, a refused registration, a part that failed."""
+    """Error of a node that could not start or continue: a taken port, a refused registration, a part that failed."""
 
 
 _SHUTDOWN_LOOK_S = 60.0
@@ -116,9 +121,10 @@ class _ClientDoor:
 
 
 class Node:
-    """One process: the node of a broker, of a controller, or both, with their logs, listeners and background tasks.
+    """The node of a broker, of a controller, or of both: one process with its logs, listeners and background tasks.
 
-    It starts the parts in order and stops them in reverse order. Raises ConfigError and StartError while it starts.
+    The node starts its parts in order and stops them in reverse order. Raises ConfigError and StartError while it
+    starts.
     """
 
     def __init__(self, settings: BrokerSettings, clock: Clock | None = None, *, watch: LoopWatch | None = None) -> None:
@@ -133,7 +139,7 @@ class Node:
         self._at_once = False
 
     async def run_until(self, stop: asyncio.Event) -> None:
-        """Start, serve until `stop` is set, stop. Raises ConfigError or StartError."""
+        """Start the node, serve until `stop` is set, and stop. Raises ConfigError or StartError."""
         failed = self._failed = asyncio.get_running_loop().create_future()
         try:
             await self._start()
@@ -206,11 +212,13 @@ class Node:
         timeout_s = settings.config.request_timeout_ms / 1000
         client, slow_client = (ControllerClient(self._link_to_controller(), timeout_s) for _ in range(2))
         broker = self.parts.broker = BrokerNode(settings, self._clock, logs, cluster_id, (client, slow_client))
+        follower_client = ControllerClient(self._link_to_controller(), timeout_s)
+        broker.server.on_cluster_rate = partial(self._share_rates, follower_client)
         await broker.limits.start()
         await broker.observers.start(broker.metadata.effective)
         broker.listeners.bind()
         self._undo.append(lambda: broker.stop(0) if self._at_once else broker.stop())
-        follower = self.parts.follower = broker.follow(ControllerClient(self._link_to_controller(), timeout_s))
+        follower = self.parts.follower = broker.follow(follower_client)
         self._spawn(follower.run(), "metadata")
         timing, door = _timing(settings), _ClientDoor(broker, follower)
         identity = BrokerIdentity(
@@ -236,6 +244,31 @@ class Node:
         self._spawn(broker.group_lag.run(), "lag of groups")
         self._spawn(broker.groups.census.run(), "census of groups")
         self._spawn(self._report_shutdowns(membership, follower), "shutdown reports")
+
+    def _share_rates(self, leader: ControllerClient) -> None:
+        """Begin to report demands under rates of the cluster, or notify that one has changed.
+
+        `leader` is a client that follows the active controller.
+        """
+        parts = self.parts
+        if parts.connection_shares is not None:
+            parts.connection_shares.wake()
+            return
+        assert parts.broker is not None
+        sharing = import_module(CONNECTION_SHARES)
+        config = self.settings.config
+        lease_ms = config.sluicegate_connection_shares_lease_ms
+        # An answer that takes longer leaves too little of its lease.
+        client = ControllerClient(self._link_to_controller(), lease_ms / 2000)
+        shares = parts.connection_shares = sharing.ConnectionShares(
+            sharing.Reporting(config.sluicegate_connection_shares_report_ms, lease_ms),
+            self._clock,
+            (client, leader),
+            lambda: None if parts.membership is None else parts.membership.status,
+            parts.broker.image,
+            parts.broker.server,
+        )
+        self._spawn(shares.run(), "shares of connection rates")
 
     async def _report_shutdowns(self, membership: Membership, follower: MetadataFollower) -> None:
         """Report metadata progress when another broker begins a controlled shutdown.

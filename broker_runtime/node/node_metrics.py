@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 
 from broker_runtime.exposition import MetricFamily
 from broker_runtime.metadata.metrics import (
@@ -15,6 +16,7 @@ from broker_runtime.metadata.metrics import (
 from broker_runtime.node.broker_node import BrokerNode
 from broker_runtime.node.controller_node import ControllerNode
 from broker_runtime.node.metrics import (
+    UNSTABLE_PARTITIONS_MAX,
     access_families,
     cleaner_families,
     controller_families,
@@ -32,6 +34,7 @@ from broker_runtime.node.metrics import (
     request_families,
     slice_families,
     storage_families,
+    transaction_families,
     unused_configs_family,
 )
 from broker_runtime.node.node_parts import NodeParts
@@ -41,7 +44,10 @@ from broker_runtime.security.acls.model import AclOperation, AclResource
 
 
 class NodeMetrics:
-    """Collects the metrics for /metrics. Figures that take a walk over the metadata are kept until it changes."""
+    """The metrics of a node for /metrics.
+
+    Numbers that take a walk over the metadata are kept until the metadata changes.
+    """
 
     def __init__(self, parts: NodeParts, watch: LoopWatch | None) -> None:
         """`watch` observes this process's event loop, if it is a real one."""
@@ -51,7 +57,7 @@ class NodeMetrics:
         self._control: OncePerState[ControllerMetrics] = OncePerState()
 
     def collect(self) -> Iterator[MetricFamily]:
-        """Yield all metrics that the parts have now."""
+        """Yield the present metrics of all parts of the node."""
         parts = self._parts
         clock, broker, controller = parts.clock, parts.broker, parts.controller
         yield from process_families()
@@ -77,9 +83,11 @@ class NodeMetrics:
             yield from replication_families(self._replication_figures(broker))
             yield from cleaner_families(broker.logs.cleaner.figures, clock.monotonic())
             yield from storage_families(len(broker.logs.strays), len(broker.replicas.offline))
+            yield from transaction_families(broker.logs.upkeep.stable_offset_lags(UNSTABLE_PARTITIONS_MAX))
             damage = broker.logs.damage
             yield from damage_families(damage.count, damage.mended_ranges, damage.accepted_ranges)
             yield from coordinator_families(broker.groups.figures())
+            yield from _transaction_families(broker)
             groups = broker.groups
             yield from group_tally_families(groups.tally, groups.census.groups)
             yield from push_families(groups.push_consumers, groups.tally.push)
@@ -87,6 +95,8 @@ class NodeMetrics:
                 behind = broker.group_lag
                 yield from group_lag_families(behind.shown.figures, behind.age_s())
             yield from broker.client_quotas.collect()
+            if parts.connection_shares is not None:
+                yield from families(parts.connection_shares.collect())
             yield unused_configs_family(len(broker.limits.problems) + len(broker.listeners.problems))
             yield from broker.observers.collect()
 
@@ -129,3 +139,13 @@ class NodeMetrics:
         if not node.controller.active:
             return controller_figures(node.image, active=False)
         return self._control.get(node.image, lambda: controller_figures(node.image, active=True))
+
+
+def _transaction_families(broker: BrokerNode) -> Iterator[MetricFamily]:
+    """Yield the metrics of transactions once this broker has something to do with them (decision 45)."""
+    transactions = broker.transactions
+    if transactions.existing is not None or transactions.existing_verifier is not None:
+        families_of = import_module("broker_runtime.node.transaction_metrics").families_of
+        leaders = broker.replicas.led_replicas.leaders.values()
+        late_ms = broker.clock.wall_ms() - broker.settings.config.transaction_max_timeout_ms
+        yield from families_of(transactions.existing, transactions.existing_verifier, leaders, late_ms)

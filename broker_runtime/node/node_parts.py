@@ -1,5 +1,7 @@
 """The parts of one process that exist so far. Shell."""
 
+from typing import TYPE_CHECKING
+
 from broker_runtime.clock import Clock
 from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.membership import Membership
@@ -10,13 +12,20 @@ from broker_runtime.node.tls.tls_on_demand import TlsOnDemand
 from broker_runtime.storage.disk.waiters import SlicedCallbacks
 from broker_runtime.storage.log_dir.log_dir_health import LogDirHealth
 
+if TYPE_CHECKING:
+    from broker_runtime.cluster.connection_shares import ConnectionShares
+
 
 class NodeParts:
-    """The parts of a running `Node`, which sets each of them once. Metrics, readiness and HTTP routes read them."""
+    """The parts of a running `Node`, which sets each of them once.
+
+    Metrics, readiness and HTTP routes read them.
+    """
 
     __slots__ = (
         "broker",
         "clock",
+        "connection_shares",
         "controller",
         "follower",
         "log_dir_health",
@@ -34,6 +43,8 @@ class NodeParts:
         self.broker: BrokerNode | None = None
         self.membership: Membership | None = None
         self.follower: MetadataFollower | None = None
+        self.connection_shares: ConnectionShares | None = None
+        """The shares in rates of the cluster; None until the broker has such a rate."""
         self.log_dir_health: LogDirHealth | None = None
         self.wakes: SlicedCallbacks | None = None
         self.stopping = False
@@ -41,5 +52,5 @@ class NodeParts:
 
     @property
     def tls(self) -> list[TlsOnDemand]:
-        """The TLS of this node's listeners and connections."""
+        """Return the TLS of this node's listeners and connections."""
         return [self.tls_to_controllers, *(node.tls for node in (self.broker, self.controller) if node is not None)]

@@ -52,7 +52,7 @@ def _help_formatter(prog: str) -> argparse.HelpFormatter:
 
 
 def read_settings(path: Path, overrides: Sequence[str]) -> BrokerSettings:
-    """Read the settings. Raises ConfigError naming the file, the key and what is allowed."""
+    """Read the settings of a node. Raises ConfigError naming the file, the key and the allowed values."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -5,7 +5,7 @@ from broker_runtime.node.node_parts import NodeParts
 
 
 def readiness(parts: NodeParts) -> Readiness:
-    """Return why the process is not ready, if it is not, and its problems."""
+    """Return whether the process is ready, why not, and its problems."""
     broker = parts.broker
     notes = (
         []
@@ -16,6 +16,7 @@ def readiness(parts: NodeParts) -> Readiness:
             *broker.replicas.offline_notes(),
             *broker.replicas.repairs.notes(),
             *broker.groups.notes(),
+            *broker.transactions.notes(),
         ]
     )
     log_dir = parts.log_dir_health

@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 class Background(Generic[T]):
-    """Owns a thread and at most `limit` items that wait for it. `work` gets them in order, several at a time.
+    """A thread that processes queued items, of which at most `limit` wait.
 
-    `put` never blocks: it drops the item if the queue is full. `dropped` counts these, and the items in
-    calls of `work` that raised. Nothing is durable.
+    `work` gets them in order, several at a time. `put` never blocks: it drops the item if the queue is full. `dropped`
+    counts these, and the items in calls of `work` that raised. Nothing is durable.
     """
 
     def __init__(self, work: Callable[[Sequence[T]], None], limit: int, name: str) -> None:
@@ -36,7 +36,7 @@ class Background(Generic[T]):
         self._thread.start()
 
     def put(self, item: T) -> bool:
-        """Queue an item; call it on the event loop. Return False if the item was dropped."""
+        """Queue an item; call this on the event loop. Return False if the item was dropped."""
         if len(self._waiting) >= self._limit or self._closing:
             self.dropped += 1
             return False
@@ -46,7 +46,7 @@ class Background(Generic[T]):
         return True
 
     def close(self, timeout_s: float) -> bool:
-        """Accept no more items and wait for the queued ones; return False if they are not done in time."""
+        """Accept no more items, and wait for the queued ones. Return False if they are not done in time."""
         self._closing = True
         self._news.set()
         self._thread.join(timeout_s)

@@ -16,27 +16,31 @@ from broker_runtime.observers.surroundings import BrokerFacts
 from broker_runtime.observers.view import Struct
 
 Config = Mapping[str, str]
-"""The settings under `observer.<name>.`, without that prefix."""
+"""The settings of an observer: those under `observer.<name>.`, without that prefix."""
 
 
 @runtime_checkable
 class ConfigurableObserver(Protocol):
-    """The methods of every observer."""
+    """The interface of every observer."""
 
     def configure(self, config: Config, /) -> None:
-        """Apply `config`. Raises any exception that describes what is wrong with it: the observer is not loaded."""
+        """Use `config` as the observer's configuration.
+
+        Raises any exception that describes the fault of `config`: then the observer is not loaded.
+        """
         ...
 
     def close(self, timeout_s: float, /) -> None:
-        """Stop: nothing is observed any more. The broker waits at most `timeout_s` and then abandons the call."""
+        """Stop this observer. The broker waits at most `timeout_s` and then abandons the call."""
         ...
 
 
 @runtime_checkable
 class Observer(ConfigurableObserver, Protocol):
-    """Sees requests and responses. `correlation_id` names the connection and the request, the same in both calls.
+    """An observer that sees requests and responses.
 
-    Clients number their requests: a client that uses a number twice cannot distinguish these requests either.
+    `correlation_id` names the connection and the request, the same in both calls. Clients number their requests: a
+    client that uses a number twice cannot distinguish these requests either.
     """
 
     def record_request(
@@ -72,37 +76,46 @@ class NoResponse(StrEnum):
 
 @runtime_checkable
 class UnansweredObserver(Protocol):
-    """Is also notified of requests that will have no response: each recorded request has a response or this call."""
+    """An observer that is also notified of requests without a response.
+
+    Each recorded request has a response or this call.
+    """
 
     def record_no_response(self, why: NoResponse, api_version: int, correlation_id: str, /) -> None: ...
 
 
 @runtime_checkable
 class ConnectionObserver(ConfigurableObserver, Protocol):
-    """Sees connections: a storm consists of connections that never send a request."""
+    """An observer that sees connections: a storm consists of connections that never send a request."""
 
     def record_connection(self, notice: ConnectionNotice, /) -> None: ...
 
 
 @runtime_checkable
 class MeasuredObserver(Protocol):
-    """Has its own metrics, which /metrics shows beside the broker's."""
+    """An observer with its own metrics, which /metrics shows beside the broker's."""
 
     def collect(self) -> Iterable[MetricFamily]: ...
 
 
 @runtime_checkable
 class ReconfiguredObserver(Protocol):
-    """Accepts a new configuration. Any other observer is replaced by a new instance, and closed once that is loaded."""
+    """An observer that accepts a new configuration.
+
+    Any other observer is replaced by a new instance, and closed once that is loaded.
+    """
 
     def reconfigure(self, config: Config, /) -> None:
-        """Apply `config`, in a thread, while other methods may be called. If it raises, the old configuration stays."""
+        """Apply `config`, in a thread, while other methods may be called.
+
+        If this raises an error, the old configuration stays.
+        """
         ...
 
 
 @runtime_checkable
 class CallObserver(ConfigurableObserver, Protocol):
-    """A part of the broker that accounts for all requests: one call for each request that has ended."""
+    """An observer inside the broker that accounts for all requests. It is called once for each ended request."""
 
     def record_call(self, call: Call, /) -> None:
         """Record a `Call`, complete with the facts that `Call.keep_details` requests; see also `apis.request.observed`.
@@ -114,34 +127,40 @@ class CallObserver(ConfigurableObserver, Protocol):
 
 @runtime_checkable
 class NotingObserver(Protocol):
-    """Notes something of requests of a few APIs before their handlers: `Call.notes`, or `Call.group_id`."""
+    """An observer that notes something of requests of a few APIs before their handlers.
+
+    The notes are `Call.notes`, or `Call.group_id`.
+    """
 
     @property
     def noted_apis(self) -> Collection[int]:
-        """Keys of these APIs; read once, when the observer comes into service."""
+        """Return the keys of these APIs; read once, when the observer comes into service."""
         ...
 
     def note(self, call: Call, frame: memoryview, body_at: int, /) -> None:
-        """Note a request, whose `Call.request` is its entity unless it is long, or read by its handler."""
+        """Take notice of a request before it is handled.
+
+        Its `Call.request` is its entity unless the request is long, or read by its handler.
+        """
         ...
 
 
 @runtime_checkable
 class RefusingObserver(Protocol):
-    """Wants a request refused rather than leave its outcome unrecorded."""
+    """An observer that refuses a request rather than leave its outcome unrecorded."""
 
     @property
     def rejects(self) -> bool:
-        """Whether it ever refuses a request; read once, when the observer comes into service."""
+        """Return whether the observer ever refuses a request; read once, when the observer comes into service."""
         ...
 
     def refuses(self, call: Call, /) -> bool:
-        """Whether to refuse this request now."""
+        """Return whether to refuse this request now."""
         ...
 
 
 @runtime_checkable
 class AttachedObserver(Protocol):
-    """Is given its surroundings before `configure`."""
+    """An observer that gets facts about the broker before `configure`."""
 
     def attach(self, surroundings: BrokerFacts, /) -> None: ...

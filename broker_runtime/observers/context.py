@@ -8,11 +8,11 @@ from broker_runtime.observers.source import MessageSource, OutlivedError
 from broker_runtime.observers.surroundings import TopicName
 
 About = tuple[Call, TopicName, bool]
-"""The call, the function that resolves topic IDs, and whether the call has ended: the source of a context."""
+"""The source of a context: the call, the function that resolves topic IDs, and whether the call has ended."""
 
 
 class RequestContext:
-    """The context of one request, or of its response. Valid during the call, like the struct."""
+    """The context of one request, or of its response. Valid during the call of the observer, like the struct."""
 
     __slots__ = ("_source",)
 
@@ -47,12 +47,12 @@ class RequestContext:
 
     @property
     def client_software(self) -> ClientSoftware | None:
-        """Name and version of the client's library; None if the client has sent neither."""
+        """Return name and version of the client's library; None if the client has sent neither."""
         return client_software(self._valid())
 
     @property
     def client(self) -> tuple[str, int]:
-        """Address and port of the client."""
+        """Return the address and port of the client."""
         return self._valid().connection.peer
 
     @property
@@ -61,19 +61,22 @@ class RequestContext:
 
     @property
     def response_bytes(self) -> int:
-        """Size of the response; 0 with a request."""
+        """Return the size of the response in bytes; 0 while only the request has been observed."""
         call = self._valid()
         return answer_bytes(call) if self._ended else 0
 
     @property
     def duration_s(self) -> float:
-        """Time from reading the request to its response, including waits; 0 with a request."""
+        """Return the seconds from reading the request to its response; 0 while there is no response.
+
+        Waits count.
+        """
         call = self._valid()
         return call.completed_s - call.received_s if self._ended else 0.0
 
     @property
     def error_code(self) -> int:
-        """One of the error codes in the response, 0 if there is none.
+        """Return one of the error codes in the response; 0 without an error.
 
         Responses that the broker forwards from the controller are not searched.
         """
@@ -81,7 +84,7 @@ class RequestContext:
         return error_code(call) if self._ended else 0
 
     def topic_name(self, topic_id: UUID | None) -> str | None:
-        """Return the name of a topic that the message names by its ID; None if this broker does not know it."""
+        """Return the name of a topic that the message names by its ID; None if this broker does not know the topic."""
         self._valid()
         found: str | None = None if topic_id is None else self._source.about[1](topic_id)
         return found

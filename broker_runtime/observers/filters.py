@@ -13,7 +13,7 @@ _API_KEYS = {module.module.replace("_", ""): key for key, module in FORMATS.item
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """An empty field accepts everything. `topics` are prefixes of names."""
+    """The filter of an observer. An empty field accepts everything; `topics` are prefixes of names."""
 
     api_keys: frozenset[int] = frozenset()
     listeners: frozenset[str] = frozenset()

@@ -26,7 +26,10 @@ _KEYS = {"path": "", "queue.max": "10000", "include.bodies": "false", "connectio
 
 
 class JsonLog:
-    """Owns the file that `path` names and the thread that writes to it; without a path lines go to standard output."""
+    """An observer that writes a line of JSON for each message, in a thread, to the file `path`.
+
+    Without a path, lines go to standard output.
+    """
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, dict[str, Any]] = OrderedDict()

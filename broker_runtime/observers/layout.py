@@ -31,7 +31,7 @@ _INT8 = Packed(">b")
 
 
 class PlainField:
-    """A primitive value; `size` is None if it varies."""
+    """A field with a primitive value. `size` is None for a value of varying size."""
 
     __slots__ = ("_length", "_read", "size")
 
@@ -58,7 +58,7 @@ class PlainField:
 
 
 class PlainArray:
-    """An array of primitive values, shown as a tuple."""
+    """A field with an array of primitive values, shown as a tuple."""
 
     __slots__ = ("_flexible", "_item", "_letter", "_part")
 
@@ -100,7 +100,7 @@ class StructLayout:
 
     The position of a field is known once the ends of all fields of variable size before it are known. `places_of` holds
     their number and the bytes after the last of them, for each field and for the end of the struct. `size` is the size
-    of the whole struct, None if any part of it varies.
+    of the whole struct, None if the size of any part varies.
     """
 
     __slots__ = (
@@ -183,7 +183,7 @@ def layout_of(kind: Any) -> StructLayout:
 
 
 class StructArray:
-    """An array of structs."""
+    """A field with an array of structs."""
 
     __slots__ = ("flexible", "item")
 
@@ -211,7 +211,10 @@ class StructArray:
 
 
 class StructField:
-    """A struct within a struct. A nullable one begins with a byte that shows whether it is present (KIP-893)."""
+    """A field with a struct within a struct.
+
+    A nullable struct begins with a byte that shows whether it is present (KIP-893).
+    """
 
     __slots__ = ("_nullable", "_struct")
 
@@ -242,7 +245,10 @@ class StructField:
 
 
 class RecordsField:
-    """Records, which may be a region of a file; then the bytes do not contain them."""
+    """A field with records.
+
+    They may be a region of a file; then the bytes of the message do not contain them.
+    """
 
     __slots__ = ("_length",)
 
@@ -298,6 +304,6 @@ def _default(field: Any, layout: Any, least: int) -> Any:
 
 
 def view_of(kind: Any, source: MessageSource, at: int) -> Struct:
-    """Return a view of the message of kio's class that begins at `at`."""
+    """Return a view of the message that begins at `at`, of kio's class `kind`."""
     layout = layout_of(kind)
     return layout.view_class(source, at)

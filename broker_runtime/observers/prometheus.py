@@ -57,7 +57,10 @@ class _Produced(NamedTuple):
 
 
 class PrometheusObserver:
-    """Owns counters, which begin at zero when it is loaded. Produced records count once they are accepted."""
+    """An observer that counts requests for Prometheus. The counters begin at zero when the observer is loaded.
+
+    Produced records count once they are accepted.
+    """
 
     def __init__(self) -> None:
         self._requests: dict[Labels, _Requests] = {}
@@ -184,7 +187,7 @@ class PrometheusObserver:
         yield from (size, records)
 
     def close(self, timeout_s: float) -> None:
-        """Do nothing: there is nothing to wait for."""
+        """Do nothing: no work is pending."""
 
 
 def _taken(response: Struct) -> set[str]:

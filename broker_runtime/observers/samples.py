@@ -35,11 +35,12 @@ class _Connection:
         self.state: object = None
         self.principal = ANONYMOUS
         self.throttle_s = 0.0
+        self.heavy_s = 0.0
 
     def keep_frame(self, frame: memoryview) -> memoryview:
         return frame
 
-    def release_frame(self) -> None: ...
+    def release_frame(self, copied_bytes: int = 0) -> None: ...
 
     def push(self, frame: bytes) -> bool:
         del frame
@@ -52,7 +53,7 @@ class _Connection:
 def sample_request(
     api_key: int, version: int, fields: Fields, *, client_id: str | None = None, topics: Mapping[UUID, str] = _NO_TOPICS
 ) -> Iterator[Struct]:
-    """Yield a request with these fields, by kio's names; it is valid within the `with` statement, as during a call.
+    """Yield a request with these fields, by kio's names. The request is valid within the `with` statement.
 
     `topics` are the names of topics by their IDs.
     """
@@ -70,7 +71,7 @@ def sample_response(
     duration_s: float = 0.0,
     topics: Mapping[UUID, str] = _NO_TOPICS,
 ) -> Iterator[Struct]:
-    """Yield a response with these fields, like `sample_request`; it took `duration_s` seconds."""
+    """Yield a response with these fields, like `sample_request`, as if it had taken `duration_s` seconds."""
     body = encode_response_body(api_key, version, fields)
     call = _call(api_key, version, client_id, 0)
     call.fields, call.reply, call.ending = fields, (body,), Ending.ANSWERED

@@ -6,7 +6,7 @@ from broker_runtime.errors import ConfigError
 
 
 class ObserverSettings:
-    """The settings of one observer. Raises ConfigError with the key and the allowed values."""
+    """The parsed settings of one observer. Raises ConfigError with the key and the allowed values."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values

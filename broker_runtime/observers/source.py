@@ -8,11 +8,11 @@ from broker_runtime.wire.encoding.primitives import Buffer, compact_length, int_
 from broker_runtime.wire.reply import FileRegion
 
 Regions = Mapping[int, FileRegion]
-"""File regions by their position in the bytes, which do not contain them."""
+"""File regions of a message by their position in its bytes, which do not contain the regions."""
 
 
 class MessageSource:
-    """The bytes behind views while they are valid; `about` holds further facts about the message."""
+    """The bytes behind views of a message, while they are valid. `about` holds further facts about the message."""
 
     __slots__ = ("about", "buffer", "regions")
 
@@ -22,7 +22,10 @@ class MessageSource:
         self.about = about
 
     def bytes(self) -> Buffer:
-        """Return the bytes. Raises OutlivedError after the end of the call in which they were valid."""
+        """Return the bytes of the observed message.
+
+        Raises OutlivedError after the end of the call in which they were valid.
+        """
         if self.buffer is None:
             raise OutlivedError(
                 "this view was valid only during the call that received it, and that call has ended; copy the "
@@ -36,11 +39,14 @@ class MessageSource:
 
 
 class OutlivedError(RuntimeError):
-    """A view was used after the call in which it was valid."""
+    """Error for using a view after the call in which the view was valid."""
 
 
 def compact(buffer: Buffer, at: int) -> tuple[int, int]:
-    """Read a compact length, -1 for null; return it and the position behind it. Most lengths take a single byte."""
+    """Read a compact length, -1 for null. Return the length and the position behind it.
+
+    Most lengths take a single byte.
+    """
     try:
         byte = buffer[at]
     except IndexError:
@@ -49,7 +55,7 @@ def compact(buffer: Buffer, at: int) -> tuple[int, int]:
 
 
 def counted(buffer: Buffer, at: int, flexible: bool, least: int) -> tuple[int, int]:
-    """Return the number of items of an array, -1 for null, and where they begin.
+    """Return the number of items of an array, -1 for null, and the position of the first item.
 
     The number never exceeds what the remaining bytes can hold.
     """

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
 from broker_runtime.apis.request.call import RequestObserver
 from broker_runtime.clock import Clock, Timer
-from broker_runtime.network.connection.connection_notices import TellOfConnection
+from broker_runtime.network.connection.connection_notices import OnNotice
+
+if TYPE_CHECKING:
+    from connection_limits.recorded.rows import LimitChange, TellOfLimits
 
 TopicName = Callable[[UUID], str | None]
-"""Returns the name of a topic by its ID; None if it is unknown."""
+"""A function that returns the name of a topic by its ID; None for an unknown topic."""
 
 
 class ObservedParts(Protocol):
@@ -18,11 +21,11 @@ class ObservedParts(Protocol):
 
     def observe_requests(self, requests: RequestObserver | None, /) -> None: ...
 
-    def observe_connections(self, tell: TellOfConnection | None, /) -> None: ...
+    def observe_connections(self, on_notice: OnNotice | None, /) -> None: ...
 
 
 class HostedPartition(NamedTuple):
-    """A partition that this broker has."""
+    """A partition that this broker has, with its size and offsets."""
 
     topic: str
     partition: int
@@ -33,7 +36,10 @@ class HostedPartition(NamedTuple):
 
 
 class MetadataBefore(Protocol):
-    """The metadata as this broker knows it: before a change that it has not read yet. Nothing raises."""
+    """The metadata as this broker knows it: before a change that the broker has not read yet.
+
+    No method raises.
+    """
 
     def topic_name(self, topic_id: UUID, /) -> str | None: ...
 
@@ -42,7 +48,7 @@ class MetadataBefore(Protocol):
         ...
 
     def partitions(self, topic: str, /) -> int | None:
-        """Return the number of partitions, None for an unknown topic."""
+        """Return the number of partitions of a topic; None for an unknown topic."""
         ...
 
     def replicas(self, topic: str, partition: int, /) -> tuple[int, ...] | None: ...
@@ -50,6 +56,22 @@ class MetadataBefore(Protocol):
     def quota(self, entity: tuple[tuple[str, str | None], ...], key: str, /) -> float | None: ...
 
     def feature(self, name: str, /) -> int | None: ...
+
+
+class LimitsToObserve(Protocol):
+    """The limits on the connections of this broker, and their changes. All methods belong to the event loop."""
+
+    def observe(self, tell: "TellOfLimits", /) -> None:
+        """Send every change from now on to `tell`, too."""
+        ...
+
+    def forget(self, tell: "TellOfLimits", /) -> None:
+        """Send `tell` nothing any more; it need not be an observer."""
+        ...
+
+    def in_force(self) -> "LimitChange":
+        """Return a report of all limits that are in force now. Its rows are made when they are read."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +90,7 @@ class BrokerFacts:
     call_later: Callable[[float, Callable[[], None]], Timer]
     partitions: Callable[[], Iterable[HostedPartition]]
     registered_brokers: Callable[[], Iterable[int]]
-    """Returns the ID of each registered broker of the cluster."""
+    """Function that returns the ID of each registered broker of the cluster."""
     metadata: Callable[[], MetadataBefore]
-    """Returns the broker's copy of the metadata."""
+    """Function that returns the broker's copy of the metadata."""
+    limits: LimitsToObserve

@@ -19,7 +19,7 @@ from broker_runtime.wire.encoding.primitives import is_struct, without_none
 
 @dataclass(frozen=True, slots=True)
 class TopicFields:
-    """Names and IDs of topics in a struct: the numbers of such fields, and of arrays that contain some."""
+    """The fields of a struct that have names or IDs of topics, by number, and the arrays that contain such fields."""
 
     layout: StructLayout
     names: frozenset[int]
@@ -52,7 +52,10 @@ def topic_fields(kind: Any) -> TopicFields:
 
 
 def topics_in(found: TopicFields, source: MessageSource, at: int) -> Iterator[str | UUID]:
-    """Return names and IDs, possibly with duplicates. Raises ProtocolError if the bytes are not such a message."""
+    """Yield names and IDs of topics, possibly with duplicates.
+
+    Raises ProtocolError if the bytes are not such a message.
+    """
     last = max((*found.names, *found.inside), default=-1)
     for number in range(last + 1):
         layout = found.layout.plain[number]

@@ -29,22 +29,25 @@ _TOPIC_FIELDS, _TOPIC_ID = ("name", "topic"), "topic_id"
 
 
 class UnknownFieldError(AttributeError, LookupError):
-    """A message of this version has no field of that name; the message of the error lists its fields."""
+    """Error for a field that a message of this version does not have. The error's message lists the fields."""
 
 
 class ReadOnlyError(AttributeError, TypeError):
-    """An observer tried to write to a message."""
+    """Error for an observer's attempt to write to a message."""
 
 
 class FieldLayout(Protocol):
-    """One kind of field: how to show it, and where it ends. `size` is None if it varies."""
+    """One kind of field of a message, with the way to show it and to find its end.
+
+    `size` is None for a kind of varying size.
+    """
 
     @property
     def size(self) -> int | None: ...
 
     @property
     def is_view(self) -> bool:
-        """Whether it shows a view, which must be the same object on each access."""
+        """Return whether the field shows a view, which must be the same object on each access."""
         ...
 
     def show(self, source: MessageSource, at: int, /) -> Any: ...
@@ -56,7 +59,10 @@ class FieldLayout(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Place of a field in its struct: the number of fields before it, or its tag. `default` is for an absent tag."""
+    """The place of a field in its struct: the number of fields before it, or its tag.
+
+    `default` is the value for an absent tag.
+    """
 
     name: str
     layout: FieldLayout
@@ -68,7 +74,7 @@ class Place:
 
 
 class StructShape(Protocol):
-    """The fields of one struct of one version, see `layout.StructLayout`."""
+    """The fields of one struct of one version. Implemented by `layout.StructLayout`."""
 
     name: str
     version: int
@@ -85,7 +91,7 @@ class StructShape(Protocol):
 
 
 class _Walk:
-    """How far one struct has been walked."""
+    """The progress of walking one struct."""
 
     __slots__ = ("end", "ends", "shown", "tags")
 
@@ -117,7 +123,7 @@ class Struct:
         _set_walk(self, None)
 
     def get(self, name: str) -> Any:
-        """Return the value of a field."""
+        """Return the value of a field of the message."""
         if name not in self.fields and name.removesuffix("_ms") not in self.fields:
             self.__getattr__(name)
         return getattr(self, name)
@@ -149,19 +155,19 @@ class Struct:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the fields that a message of this version has."""
+        """Return the names of the fields that a message of this version has."""
         return tuple(self._shape.places)
 
     @property
     def context(self) -> RequestContext:
-        """The sender of the message, and further facts about it."""
+        """Return the sender of the message, and further facts about the message."""
         self._source.bytes()
         return RequestContext(self._source)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields as plain values: times in ms under Kafka's names, IDs as text, records as size and count.
+        """Return all fields of the message as plain values.
 
-        This reads every field.
+        These are times in ms under Kafka's names, IDs as text, and records as size and count. This reads every field.
         """
         found = {}
         for name, place in self._shape.places.items():
@@ -278,7 +284,7 @@ def _milliseconds_property(place: Place) -> property:
 
 
 def struct_class(shape: StructShape) -> type[Struct]:
-    """Create a class with an attribute for each field: the fastest way to access them."""
+    """Create a class of structs with an attribute for each field: the fastest way to access them."""
     attributes: dict[str, Any] = {"__slots__": (), "__doc__": Struct.__doc__, "_shape": shape}
     for place in shape.places.values():
         if place.number < 0:
@@ -296,7 +302,7 @@ def struct_class(shape: StructShape) -> type[Struct]:
 
 
 class Array(Sequence[Struct]):
-    """A sequence of structs. To access an item, the item before it is walked to its end."""
+    """A sequence of structs in a message. To access an item, the previous item is walked to its end."""
 
     __slots__ = ("_at", "_count", "_end", "_items", "_shape", "_source")
 
@@ -321,7 +327,7 @@ class Array(Sequence[Struct]):
             yield items[number]
 
     def passing(self) -> Iterator[Struct]:
-        """Yield each item once and keep none: for arrays of thousands."""
+        """Yield each item once and keep none, which suits arrays of thousands."""
         source, make, at = self._source, self._shape.view_class, self._at
         for _ in range(self._count):
             source.bytes()
@@ -382,7 +388,7 @@ class Records:
 
     @property
     def size(self) -> int:
-        """Size in bytes."""
+        """Return the size of the records in bytes."""
         self._source.bytes()
         return self._size
 
@@ -393,7 +399,7 @@ class Records:
 
     @property
     def count(self) -> int | None:
-        """Number of records according to the headers of the batches.
+        """Return the number of records according to the headers of the batches.
 
         None if it is unknown: the records are sent from a file, or have a format older than 2.
         """
@@ -408,7 +414,7 @@ class Records:
 
     @property
     def compressed(self) -> bool | None:
-        """Whether any batch is compressed.
+        """Return whether any batch of the records is compressed.
 
         None if it is unknown, because a batch has an old format or is only in a file.
         """
@@ -422,7 +428,7 @@ class Records:
         return codecs != 0
 
     def _batches(self, buffer: Buffer) -> Iterator[int]:
-        """Yield where each complete batch begins."""
+        """Yield the position of each complete batch."""
         at, end = self._at, self._at + self._size
         while at + _BATCH_HEADER_BYTES <= end:
             length = _BATCH_LENGTH.unpack_from(buffer, at + _LENGTH_AT)[0] + _BATCH_OVERHEAD_BYTES
@@ -432,7 +438,7 @@ class Records:
             at += length
 
     def to_bytes(self) -> bytes:
-        """Return a copy of the bytes; empty if they are in a file."""
+        """Return a copy of the bytes of the records; empty if they are in a file."""
         buffer = self._source.bytes()
         return b"" if self._region else bytes(buffer[self._at : self._at + self._size])
 

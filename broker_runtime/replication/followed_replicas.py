@@ -16,7 +16,10 @@ from broker_runtime.storage.log_dir.manager import LogManager
 
 
 class FollowedReplicas:
-    """Owns the follower replicas and their fetchers. `ReplicaManager` decides which there are, by the metadata."""
+    """The follower replicas of this broker, and their fetchers.
+
+    `ReplicaManager` decides by the metadata which replicas follow.
+    """
 
     def __init__(
         self,
@@ -38,16 +41,22 @@ class FollowedReplicas:
         """The partitions that this broker follows."""
         self._fetchers: dict[int, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
         self._on_corrupt: Callable[[FollowerReplica], None] | None = None
-        """None before `start`."""
+        """The function that handles a damaged batch; None before `start`."""
 
     def start(self, on_corrupt: Callable[[FollowerReplica], None]) -> None:
-        """Start to fetch. `on_corrupt` is called for a replica whose leader has sent a damaged batch."""
+        """Start to fetch from the leaders of followed partitions.
+
+        `on_corrupt` is called for a replica whose leader has sent a damaged batch.
+        """
         self._on_corrupt = on_corrupt
         for replica in self._followed.values():
             self._fetch(replica, on_corrupt)
 
     def follow(self, key: Key, topic: Topic, replica: Log, part: Partition) -> None:
-        """Follow the leader of `part` with this log; without a leader, only stop following the previous one."""
+        """Let the replica with this log follow the leader of the partition `part`.
+
+        Without a leader, only stop following the previous leader.
+        """
         known = self._followed.get(key)
         now = (replica, part.leader, part.leader_epoch)
         if known is not None and (known.log, known.leader, known.leader_epoch) == now:
@@ -90,7 +99,7 @@ class FollowedReplicas:
                 del self._fetchers[leader]
 
     def close(self) -> None:
-        """Close the connections of all fetchers. Their tasks must have ended before."""
+        """Close the connections of all fetchers. The fetchers' tasks must have ended before."""
         for fetcher, _ in self._fetchers.values():
             fetcher.close()
         self._fetchers.clear()

@@ -29,7 +29,10 @@ _LOOKED_AT_PER_SLICE = 200
 
 @dataclass(frozen=True, slots=True)
 class InSyncSettings:
-    """This broker's id, how long a follower may lag, and the longest pause after a refusal; times in seconds."""
+    """Settings of `InSyncSets`, with times in seconds.
+
+    They are this broker's id, the maximum lag of a follower in sync, and the longest pause after a refusal.
+    """
 
     broker_id: int
     lag_max_s: float
@@ -38,7 +41,7 @@ class InSyncSettings:
 
 @dataclass(slots=True)
 class IsrCounts:
-    """How often replicas left and joined in-sync sets since the process started."""
+    """Counts of how often replicas left and joined in-sync sets since the process started."""
 
     shrinks: int = 0
     expands: int = 0
@@ -54,7 +57,10 @@ class _Asked:
 
 
 class InSyncSets:
-    """Proposes in-sync sets to the controller, which decides; nothing changes here before the metadata does."""
+    """Proposes in-sync sets to the controller, which decides.
+
+    A set changes here only when the metadata changes.
+    """
 
     def __init__(
         self,
@@ -75,7 +81,7 @@ class InSyncSets:
         self._controller_backoff = Backoff(settings.backoff_max_s)
 
     async def keep(self, controller: Controller) -> None:
-        """Maintain the sets until cancelled."""
+        """Keep the in-sync sets of led partitions current until cancelled."""
         full_check_s = min(self._settings.lag_max_s / 2, _CHECK_S_MAX)
         due_s = self._clock.monotonic()
         while True:

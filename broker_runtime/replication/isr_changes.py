@@ -26,10 +26,10 @@ A controller of an older release answers a hand-over with INVALID_REQUEST.
 async def send(
     controller: Controller, broker_id: int, broker_epoch: int, leaders: Sequence[LeaderReplica]
 ) -> Mapping[LeaderReplica, str]:
-    """Send the pending changes; returns the reason for each rejected one.
+    """Send the pending changes of in-sync sets to the controller; return the reason for each rejected one.
 
-    Raises KafkaError when the controller cannot be reached or rejects the whole request; then the caller sends it
-    again.
+    Raises KafkaError when the controller cannot be reached or rejects the whole request. The caller then sends the
+    changes again.
     """
     answer = await controller.request(ALTER_PARTITION, _VERSION, _request(broker_id, broker_epoch, leaders))
     code = ErrorCode(int(answer.error_code))

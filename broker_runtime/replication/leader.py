@@ -33,22 +33,28 @@ UNKNOWN = -1
 
 @dataclass(slots=True)
 class Follower:
-    """A follower as its leader knows it. `end_offset` is the offset of its last fetch: it has everything below."""
+    """The state of a follower, kept by its leader.
+
+    `end_offset` is the offset of the follower's last fetch: the follower has all records below.
+    """
 
     broker_epoch: int
     end_offset: int = UNKNOWN
     caught_up_s: float = float("-inf")
-    """Time when it last had everything, in seconds of the monotonic clock."""
+    """Time when the follower last had all of the leader's records, in seconds of the monotonic clock."""
     asked_s: float = float("-inf")
     leader_end_then: int = UNKNOWN
     log_start: int = UNKNOWN
     lives: bool = True
-    """Whether the broker is registered and not fenced."""
+    """Whether the follower's broker is registered and not fenced."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingIsrChange:
-    """An in-sync set that was requested from the controller; `epochs` are the broker epochs of its members."""
+    """An in-sync set that was requested from the controller.
+
+    `epochs` are the broker epochs of its members.
+    """
 
     isr: tuple[int, ...]
     epochs: Mapping[int, int]
@@ -56,7 +62,10 @@ class PendingIsrChange:
 
 
 class LeaderReplica:
-    """One led partition. The log is durable; the followers' state is rebuilt when this broker becomes the leader."""
+    """A partition that this broker leads.
+
+    The log is durable; the followers' state is rebuilt when this broker becomes the leader.
+    """
 
     __slots__ = (
         "_deletions",
@@ -94,7 +103,7 @@ class LeaderReplica:
         log.on_counted = self.advance
 
     def update(self, part: Partition, brokers: Mapping[int, BrokerInfo], now_s: float) -> None:
-        """Apply a newer state of the partition in which this broker still leads it."""
+        """Apply a newer state of the partition. This broker still leads the partition in that state."""
         if part.leader_epoch > self.leader_epoch:
             self.leader_epoch = part.leader_epoch
             self.start_offset = self.log.log_end_offset
@@ -134,7 +143,10 @@ class LeaderReplica:
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Whether fewer replicas are in sync than min.insync.replicas or, if less, the number of replicas (KIP-966)."""
+        """Return whether too few replicas are in sync to accept writes: fewer than min.insync.replicas (KIP-966).
+
+        A partition with fewer replicas than min.insync.replicas needs all of its replicas in sync.
+        """
         return len(self.isr) < min(self.log.config.min_insync_replicas, len(self.replicas))
 
     @property
@@ -147,12 +159,12 @@ class LeaderReplica:
         self.log.sole_replica = self._electable == (self.me,) and unshared_damage(self) is None
 
     def damage_changed(self) -> None:
-        """Apply a change of the log's damaged ranges, which were found or mended."""
+        """Apply a change of the log's damaged ranges: some were found or mended."""
         self._set_sole()
         self.advance()
 
     def on_fetch(self, replica: int, broker_epoch: int, offset: int, now_s: float, log_start: int = UNKNOWN) -> None:
-        """Record that a follower fetches from `offset`, so it has everything below.
+        """Record a fetch from `offset`: the follower has all records below.
 
         Raises KafkaError for a broker that is not a follower, or has another epoch. `broker_epoch` and `log_start` are
         -1 in versions of the request that lack them.
@@ -182,8 +194,8 @@ class LeaderReplica:
     def was_caught_up(self, replica: int, broker_epoch: int, offset: int, at_s: float) -> None:
         """Record that a follower's fetch session had nothing after `offset` until now, and last fetched at `at_s`.
 
-        Requests of a session leave out unchanged partitions: otherwise the follower of an idle partition would look as
-        if it had not fetched since the last record.
+        Requests of a session leave out unchanged partitions. Without this record, the follower of an idle partition
+        would look as if it had not fetched since the last record.
         """
         follower = self.followers.get(replica)
         if follower is None or follower.end_offset != offset or broker_epoch not in (UNKNOWN, follower.broker_epoch):
@@ -192,7 +204,7 @@ class LeaderReplica:
         follower.asked_s = max(follower.asked_s, at_s)
 
     def advance(self) -> None:
-        """Raise the high watermark to the least end of all electable replicas, this broker's synced end included."""
+        """Raise the high watermark to the least end of all electable replicas, including this broker's synced end."""
         least = self.log.counted_end
         for replica in self._electable:
             if replica != self.me:
@@ -206,7 +218,10 @@ class LeaderReplica:
 
     @property
     def low_watermark(self) -> int:
-        """Offset below which no live or electable replica serves records; -1 until all have sent their log start."""
+        """Return the offset below which no live or electable replica serves records.
+
+        The value is -1 until all these replicas have sent their log start.
+        """
         electable = self._electable
         starts = (f.log_start for replica, f in self.followers.items() if f.lives or replica in electable)
         return min((self.log.log_start_offset, *starts))
@@ -216,12 +231,15 @@ class LeaderReplica:
             self._deletions.wake(self.low_watermark + 1)
 
     def begin(self, change: PendingIsrChange) -> None:
-        """Note a requested change: from now on every replica that may be in sync must have what is acknowledged."""
+        """Record an in-sync set that was requested from the controller.
+
+        From now on, records are acknowledged only when every replica of the old and the new set has them.
+        """
         self.pending = change
         self._set_sole()
 
     def refused(self) -> None:
-        """Drop the pending change, which was certainly rejected."""
+        """Drop the pending change after the controller has rejected it."""
         self.pending = None
         # The response may come after this broker became a follower: then it must not move the high watermark.
         if self.leader_epoch != UNKNOWN:
@@ -229,14 +247,14 @@ class LeaderReplica:
             self.advance()
 
     def wait_for_deletion(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back once when the low watermark reaches `offset`, or the epoch ends.
+        """Call `callback` once when the low watermark reaches `offset`, or when the epoch ends.
 
         Returns a function that cancels the callback.
         """
         return self._deletions.add(offset, callback)
 
     def resign(self) -> None:
-        """Stop leading the partition; waiters are woken and find another epoch."""
+        """Stop leading the partition. Waiting requests are woken and find another leader epoch."""
         self.leader_epoch = UNKNOWN
         self.log.on_counted = None
         self.log.sole_replica = False
@@ -249,7 +267,7 @@ class LeaderReplica:
 
 
 def unshared_damage(leader: LeaderReplica) -> int | None:
-    """Return the first damaged offset that no other replica can have; None if there is none."""
+    """Return the first damaged offset that no other replica can have; None without such an offset."""
     offset = max(leader.start_offset, leader.log.high_watermark)
     damaged = leader.log.files.damage.first_from(offset)
     return None if damaged is None else max(damaged.first_offset, offset)

@@ -13,17 +13,20 @@ from broker_runtime.storage.log.log import Log
 
 
 class LeadershipObserver(Protocol):
-    """A component that acts on partitions that this broker leads, such as a coordinator."""
+    """A component that acts on partitions that this broker leads, for example a coordinator."""
 
     def leads(self, leader: LeaderReplica, /) -> None:
-        """Begin to lead in `leader.leader_epoch`; an earlier epoch, if any, has ended."""
+        """Begin to lead the partition in `leader.leader_epoch`; an earlier epoch, if any, has ended."""
         ...
 
     def leads_no_more(self, topic: str, index: int, /) -> None: ...
 
 
 class LedReplicas:
-    """Owns the leader replicas. `ReplicaManager` decides which there are, by the metadata."""
+    """The leader replicas of this broker.
+
+    `ReplicaManager` decides by the metadata which partitions they lead.
+    """
 
     def __init__(self, me: int, clock: Clock, image: MetadataImage, offline: Mapping[Key, str]) -> None:
         """`offline` has the partitions that cannot be opened; it is the manager's."""
@@ -42,7 +45,10 @@ class LedReplicas:
         self._stopped = False
 
     def led(self, topic: str, index: int) -> LeaderReplica:
-        """Return the leader replica. Raises KafkaError if this broker does not lead the partition."""
+        """Return the replica of a partition that this broker leads.
+
+        Raises KafkaError if this broker does not lead the partition.
+        """
         found, known = self._led.get((topic, index)), self._image.topics.get(topic)
         # Logs of a removed topic are removed over several iterations, and its name may already belong to another topic.
         if found is None or known is None or (known.id is not found.topic_id and known.id != found.topic_id):
@@ -64,14 +70,14 @@ class LedReplicas:
         return part is not None and part.leader == self._me and not self._stopped
 
     def is_to_lead(self, topic: str, index: int) -> bool:
-        """Whether this broker leads the partition by the metadata, and serves it now or soon.
+        """Return whether the metadata makes this broker the leader, and the broker serves the partition now or soon.
 
-        False if the replica cannot be opened, as that may last.
+        False if the replica cannot be opened, because that may not change soon.
         """
         return self._should_lead(topic, index) and (topic, index) not in self._offline
 
     def lead(self, key: Key, topic: Topic, replica: Log, part: Partition) -> None:
-        """Lead the partition with this log in the leader epoch of `part`, and notify the topic's observer of it."""
+        """Lead the partition with the log `replica` in the leader epoch of `part`, and notify the topic's observer."""
         leader = self._led.get(key)
         if leader is not None and leader.log is not replica:
             # The known leader is of a former topic with this name.
@@ -93,7 +99,7 @@ class LedReplicas:
                 self.observers[key[0]].leads_no_more(*key)
 
     def apply_brokers(self) -> Iterator[None]:
-        """Apply changes of the brokers: the followers' state may belong to a replaced broker."""
+        """Apply changes of the brokers in steps: a follower's state may belong to a replaced broker."""
         for leader in list(self._led.values()):
             leader.follow_brokers(self._image.brokers, self._clock.monotonic())
             yield

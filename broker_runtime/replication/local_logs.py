@@ -78,7 +78,7 @@ class LocalLogs:
         return None
 
     def note_removals(self, removals: Removals) -> None:
-        """Remember the deletions that records order.
+        """Remember the replicas that records of the metadata delete.
 
         The caller passes all removals before they are applied, also before it serves.
         """
@@ -87,7 +87,7 @@ class LocalLogs:
                 self._ordered.add((topic_id, index))
 
     def held_of(self, names: Collection[str], image: MetadataImage) -> Iterator[Key]:
-        """All logs with these topics' names, except those of newer topics with the same names."""
+        """Yield all partitions with a log of these topics' names, except those of newer topics with the same names."""
         for key, topic_id in self._held_now():
             topic = image.topics.get(key[0])
             if key[0] in names and (topic is None or topic_id != topic.id):
@@ -115,7 +115,10 @@ class LocalLogs:
         return None if held is None else held.topic_id
 
     def part_with(self, key: Key) -> None:
-        """Delete a log if a record has ordered it; set it aside if the metadata merely does not name it."""
+        """Delete a log if a record has ordered the deletion.
+
+        Set the log aside if the metadata merely does not name it.
+        """
         topic_id = self._topic_id(key)
         ordered = topic_id is not None and (topic_id, key[1]) in self._ordered
         if topic_id is not None:

@@ -36,7 +36,10 @@ _MADE_AT_ONCE = 32
 
 
 class ReplicaManager:
-    """All replicas of this broker: makes them leaders or followers, and removes those that are assigned no longer."""
+    """All replicas of this broker.
+
+    Makes them leaders or followers, and removes those that are no longer assigned to this broker.
+    """
 
     def __init__(
         self, settings: BrokerSettings, clock: Clock, logs: LogManager, image: MetadataImage, peers: Peers
@@ -77,20 +80,23 @@ class ReplicaManager:
         )
 
     def start(self, controller: Controller) -> None:
-        """Start to fetch as follower and to maintain the in-sync sets."""
+        """Start to fetch for followers, and to maintain the in-sync sets of leaders."""
         self.tasks.spawn(self.in_sync_sets.keep(controller), "in-sync sets")
         self.tasks.spawn(self.repairs.run(), "repairs of damaged logs")
         self.followed_replicas.start(self.repairs.suspect_leader)
 
     async def stop(self) -> None:
-        """Stop leading and following, whatever the metadata assigns, for example while the controller is away."""
+        """Stop leading and following, whatever the metadata assigns.
+
+        For example, the broker has lost the controller.
+        """
         self.led_replicas.begin_stop()
         await self.tasks.stop()
         self.followed_replicas.close()
         self.led_replicas.resign_all()
 
     def replica_log(self, topic_id: UUID, index: int, leader_epoch: int) -> Log:
-        """Return the log of a replica that is known to be a prefix of the leader's, in this leader epoch.
+        """Return a replica's log in the given leader epoch. The log must be a prefix of the leader's log.
 
         Raises KafkaError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER.
         """
@@ -112,7 +118,10 @@ class ReplicaManager:
     # Each of these iterators works in small steps, and each step uses the metadata of that moment.
 
     def apply_partitions(self, topic_id: UUID, indexes: Collection[int], config: TopicConfig) -> Iterator[Pause | None]:
-        """Apply the state of these partitions of a topic; a failing one is logged, and the others are applied."""
+        """Apply the state of these partitions of a topic.
+
+        If one of them fails, the failure is logged, and the others are applied.
+        """
         left = sorted(indexes)
         while left and (topic := self._image.topics.by_id(topic_id)) is not None:
             some, left = left[:_MADE_AT_ONCE], left[_MADE_AT_ONCE:]
@@ -145,7 +154,7 @@ class ReplicaManager:
         self.offline[key] = str(error)
 
     def offline_notes(self) -> list[str]:
-        """Return a sentence for each partition that should be served here and is not, up to a limit."""
+        """Return a sentence for each partition that this broker should serve but does not, up to a limit."""
         notes = [f"{topic}-{index} is not served: {why}" for (topic, index), why in self.offline.items()]
         more = len(notes) - _NOTES_MAX
         return [*notes[:_NOTES_MAX], f"{more} more partitions are not served"] if more > 0 else notes
@@ -178,7 +187,10 @@ class ReplicaManager:
             yield
 
     def note_removals(self, removals: Removals) -> None:
-        """Note all removals by records; call it before they are applied, also before serving."""
+        """Record the removals of replicas that records of the metadata order.
+
+        The caller passes them before they are applied, also before serving.
+        """
         self._local.note_removals(removals)
 
     def remove_topics(self, names: Collection[str]) -> Iterator[None]:

@@ -6,10 +6,10 @@ from broker_runtime.wire.messages import Entity, Fields
 
 
 class PeerLink(Protocol):
-    """A connection to one broker; requests are answered in order."""
+    """A connection to one broker, which answers requests in order."""
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
-        """Return the body of the response.
+        """Send a request to another broker, and return the body of the response.
 
         Raises KafkaError(BROKER_NOT_AVAILABLE) when the broker cannot be reached.
         """
@@ -19,16 +19,19 @@ class PeerLink(Protocol):
 
 
 class Peers(Protocol):
-    """The other brokers."""
+    """The other brokers of the cluster, as links to them."""
 
     def link_to(self, broker_id: int) -> PeerLink:
-        """Return a link that connects at its first use, and again after the connection was lost."""
+        """Return a link that connects at its first use, and reconnects after a lost connection."""
         ...
 
 
 class Controller(Protocol):
-    """The active controller."""
+    """Sends requests of a replica manager to the active controller."""
 
     async def request(self, api_key: int, version: int, content: Fields) -> Entity:
-        """Return the active controller's response; raises KafkaError if there is none."""
+        """Send a request to the active controller, and return its response.
+
+        Raises KafkaError if no controller is active.
+        """
         ...

@@ -130,7 +130,7 @@ class Repairing:
         self._is_current = is_current
 
     async def ask_leader(self, replica: DamagedReplica) -> None:
-        """Make the leader check the batches after the end of this follower. The response itself is not used."""
+        """Ask the leader to check the batches after the end of this follower. The response itself is not used."""
         supply = _Supply(replica, replica.others, self._others, self._is_current)
         try:
             await supply.some(MissingBatches(replica.log.log_end_offset, LONG_MAX))
@@ -140,7 +140,7 @@ class Repairing:
             supply.close()
 
     async def mend(self, replica: DamagedReplica) -> str | None:
-        """Mend what other replicas have of the damaged segments.
+        """Mend the damaged segments from the other replicas.
 
         Returns why a part stays damaged; None when all is mended.
         """

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 Key = tuple[str, int]
 REPAIRING = "broker_runtime.replication.repairing"
-"""Imported when a replica is damaged (decision 45)."""
+"""The module `repairing`, imported when a replica is damaged (decision 45)."""
 _SINCE_PROTOCOL = 5
 """Brokers of older protocol versions close the connection when they are asked for a range."""
 _LOOK_S = 1.0
@@ -50,7 +50,10 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class DamagedReplica:
-    """A replica in one leader epoch, as its leader or its follower, and the other brokers with a replica."""
+    """A damaged replica in one leader epoch.
+
+    It is led or followed here; `others` are the other brokers with a replica of the partition.
+    """
 
     log: Log
     leader_epoch: int
@@ -61,7 +64,10 @@ class DamagedReplica:
 
 @dataclass(frozen=True, slots=True)
 class OtherBrokers:
-    """The other brokers of the cluster, and the links to them. An exchange takes at most `timeout_s` seconds."""
+    """The other brokers of the cluster, and the links to them.
+
+    An exchange with one of them takes at most `timeout_s` seconds.
+    """
 
     me: int
     image: MetadataImage
@@ -76,7 +82,7 @@ class OtherBrokers:
 class Repairs:
     """Repairs the damaged logs of this broker from other replicas.
 
-    `led` and `followed` are the manager's current ones. Only the mended segments are stored on disk.
+    `led` and `followed` are the current replicas of the manager. Only the mended segments are stored on disk.
     """
 
     def __init__(
@@ -101,12 +107,12 @@ class Repairs:
         logs.damage.on_found = self._found.set
 
     def state_of(self, key: Key) -> str:
-        """State of the repair of a damaged replica, as half a sentence."""
+        """Return the state of the repair of a damaged replica, as half a sentence."""
         state = self._states.get(key)
         return _NOT_TRIED if state is None else state.clause
 
     def notes(self) -> list[str]:
-        """Return a sentence for each damaged replica, up to a limit."""
+        """Return a sentence about each damaged replica, up to a limit."""
         damaged = self._logs.damage.logs()
         notes = []
         for each in damaged[:_NOTES_MAX]:
@@ -119,13 +125,13 @@ class Repairs:
         return [*notes, f"{more_logs} more replicas are damaged"] if more_logs > 0 else notes
 
     def suspect_leader(self, replica: FollowerReplica) -> None:
-        """Ask the leader soon to check its own file, because it has sent a damaged batch."""
+        """Ask the leader soon to check its own file, because the leader has sent a damaged batch."""
         if len(self._suspected) < _SUSPECTED_MAX:
             self._suspected[replica] = None
             self._found.set()
 
     async def run(self) -> None:
-        """Mend replicas until cancelled."""
+        """Mend damaged replicas until cancelled."""
         while True:
             damaged = self._logs.damage.logs()
             if not damaged and not self._suspected:

@@ -11,13 +11,17 @@ from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.records.leaders_batches import batch_around, leaders_batches
 
 RANGE_BYTES_MAX = 1 << 20
-"""Limit of one response in bytes, which a single batch may exceed: it is read and checked on the event loop."""
+"""Limit of one response in bytes, which a single batch may exceed.
+
+The response is read and checked on the event loop.
+"""
 
 
 def read_range(log: Log, offset: int, next_offset: int, max_bytes: int) -> Supplied:
     """Return the first batches from `offset` up to `next_offset` or, if that is less, to the end of the log.
 
-    Raises KafkaError: OFFSET_OUT_OF_RANGE, and CORRUPT_MESSAGE or KAFKA_STORAGE_ERROR if they cannot be read here.
+    Raises KafkaError: OFFSET_OUT_OF_RANGE, and CORRUPT_MESSAGE or KAFKA_STORAGE_ERROR if the batches cannot be read
+    here.
     """
     start, end = log.log_start_offset, min(log.log_end_offset, next_offset)
     if not start <= offset < end:

@@ -8,7 +8,7 @@ log = logging.getLogger(__name__)
 
 
 class ReplicationTasks:
-    """Owns the running tasks, and reports one that ends because of a bug."""
+    """The running tasks of the replica manager. A task that ends because of a bug is reported."""
 
     def __init__(self) -> None:
         self.failed: Callable[[BaseException], None] | None = None

@@ -12,7 +12,10 @@ from broker_runtime.replication.leader import UNKNOWN, LeaderReplica, PendingIsr
 def wanted_change(
     leader: LeaderReplica, brokers: Mapping[int, BrokerInfo], now_s: float, lag_max_s: float, me_epoch: int
 ) -> PendingIsrChange | None:
-    """Return the in-sync set to request; None when the current one is right, or a change is pending already."""
+    """Return the in-sync set to request from the controller.
+
+    None when the current set is right, or a change is already pending.
+    """
     if leader.pending is not None:
         return None
     handed_over = _handed_over(leader, brokers) if leader.hands_over or unshared_damage(leader) is not None else ()

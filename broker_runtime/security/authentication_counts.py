@@ -11,11 +11,11 @@ COUNTED: Mapping[str, str] = {
     "successful_authentication_no_reauth_total": "Clients that have authenticated and do not support KIP-368",
     "expired_connections_killed_total": "Connections closed because their session had ended before a request",
 }
-"""The counters by name, with their descriptions."""
+"""The counters of authentication by name, with their descriptions."""
 
 
 class AuthenticationCounts:
-    """The counts since the process has started."""
+    """The counts of authentication by listener, since the process has started."""
 
     __slots__ = ("by_listener",)
 

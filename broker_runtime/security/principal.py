@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 USER = "User"
-"""The only type of principal that authentication finds."""
+"""The only type of principal that authentication sets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ _ONLY_HERE = 2
 
 
 def held_by(steps: Steps[Any]) -> list[Any]:
-    """Return the local variables of paused steps, and of the steps that they run."""
+    """Return the local variables of paused steps, and of the steps that these run."""
     held: list[Any] = []
     inner: object = steps
     while isinstance(inner, GeneratorType) and inner.gi_frame is not None:
@@ -42,17 +42,27 @@ def held_by_failed(error: BaseException) -> list[Any]:
     return held
 
 
+def _some_of(each: list[Any] | set[Any] | deque[Any] | dict[Any, Any]) -> list[Any]:
+    """Remove some items, and return them: freeing a large container takes long even if its items stay."""
+    if isinstance(each, dict):
+        return [part for _ in range(_FREED_IN_A_STEP) for part in each.popitem()]
+    return [each.pop() for _ in range(_FREED_IN_A_STEP)]
+
+
 def freed(held: list[Any]) -> Steps[None]:
     """Empty the list, and free the objects that nothing else refers to, some of them in each step.
 
-    No object is changed: other code may refer to it.
+    No object to which other code refers is changed.
     """
     while held:
         for _ in range(min(len(held), _FREED_IN_A_STEP)):
             each = held.pop()
             if sys.getrefcount(each) > _ONLY_HERE:
                 continue
-            if isinstance(each, list | tuple | set | deque):
+            if isinstance(each, list | set | deque | dict) and len(each) > _FREED_IN_A_STEP:
+                held.append(each)
+                held += _some_of(each)
+            elif isinstance(each, list | tuple | set | deque):
                 held += each
             elif isinstance(each, dict):
                 held += each.values()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 _LOGGER = logging.getLogger(__name__)
 
 BOUNDS_S: Sequence[float] = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""Bounds of the histogram. One client or one change of metadata may block the loop for at most 5 ms."""
+"""Bounds of the histogram of time slices. One client or one change of metadata may block the loop for at most 5 ms."""
 _SHORT_S = BOUNDS_S[0]
 _SAID_FROM_S = 0.1
 """Shorter time slices occur whenever other processes need the processor; the histogram has them."""
@@ -21,7 +21,7 @@ _LONGEST_OF_S = 60.0
 
 
 class SliceLengths:
-    """Lengths of the time slices of one kind of `work`. The counts start from zero with the process."""
+    """The lengths of the time slices of one kind of `work`. The counts start from zero with the process."""
 
     __slots__ = ("_counts", "_longest", "_longest_before", "_longest_since_s", "_said_s", "_unsaid", "total_s", "work")
 
@@ -35,7 +35,10 @@ class SliceLengths:
         self._unsaid = 0
 
     def note(self, length_s: float, now_s: float, what: object = None) -> None:
-        """Record a turn that ended at `now_s`; `what` it last worked on is formatted only if it is logged."""
+        """Record a time slice that ended at `now_s`.
+
+        `what`, the last object that was worked on, is formatted only if the slice is logged.
+        """
         self.total_s += length_s
         if length_s <= _SHORT_S:
             self._counts[0] += 1
@@ -47,7 +50,7 @@ class SliceLengths:
             self._log(length_s, now_s, what)
 
     def cumulated(self) -> list[int]:
-        """Return how many time slices were at most as long as each of BOUNDS_S, and how many there were."""
+        """Return how many time slices were at most as long as each of BOUNDS_S, and how many there were in total."""
         sums, total = [], 0
         for count in self._counts:
             total += count

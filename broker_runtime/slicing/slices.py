@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from broker_runtime.errors import KafkaError, ProtocolError, detached
 from broker_runtime.slicing.letting_go import freed, held_by, held_by_failed
@@ -25,10 +25,23 @@ from broker_runtime.slicing.steps import Steps
 
 T = TypeVar("T")
 
+
+class Pausing(Protocol):
+    """Decides when work has to pause, between two of its steps."""
+
+    def is_due(self) -> bool:
+        """Whether the work has to pause now."""
+        ...
+
+    def begin(self, resume: Callable[[], None]) -> None:
+        """Note that the work pauses. `resume` has to be called once, even if the work is cancelled meanwhile."""
+        ...
+
+
 SLICE_S = 0.0015
-"""The default of sluicegate.network.turn.max.us."""
+"""The default length of a time slice in seconds: that of sluicegate.network.turn.max.us."""
 ROOM_BYTES = 4 * 1024 * 1024
-"""The default of sluicegate.requests.long.max.bytes."""
+"""The default room in bytes: that of sluicegate.requests.long.max.bytes."""
 _FIRST_S = 0.0003
 """Work that takes less time runs at once, without a slice."""
 _STEPS_MAX = 500
@@ -44,6 +57,7 @@ class _Work:
     size: int = 0
     spent: Callable[[float], None] | None = None
     """Gets the time of each slice, in seconds."""
+    pausing: Pausing | None = None
 
 
 _SIZES = (4_096, 16_384, 65_536)
@@ -75,7 +89,7 @@ def _nothing() -> None:
 
 
 class Slices:
-    """Owns the queue of work of one event loop. `now` returns seconds, and `slice_s` is the length of a slice.
+    """The queue of long work on one event loop. `now` returns seconds, and `slice_s` is the length of a time slice.
 
     `room` is the maximum of bytes of requests of one class of sizes that run at the same time. `work` is the name in
     metrics.
@@ -102,21 +116,31 @@ class Slices:
     def __len__(self) -> int:
         return len(self._queue) + sum(len(room.waiting) for room in self._rooms)
 
-    def begin(self, steps: Steps[T]) -> tuple[bool, T | None]:
-        """Run the first steps: (True, the result) if these were all, and (False, None) if `add` has to run the rest."""
+    def begin(self, steps: Steps[T], pausing: Pausing | None = None) -> tuple[bool, T | None]:
+        """Run the first steps of a piece of work now.
+
+        Return (True, the result) if these were all, and (False, None) if `add` has to run the rest.
+        """
         try:
-            self._run_for(steps, _FIRST_S)
+            self._run_for(steps, _FIRST_S, pausing)
         except StopIteration as ended:
             return True, ended.value
         return False, None
 
-    def add(self, steps: Steps[T], size: int = 0, spent: Callable[[float], None] | None = None) -> "asyncio.Future[T]":
-        """Return a future of the result, or the error, of `steps`. Cancelling it ends the work before its next step.
+    def add(
+        self,
+        steps: Steps[T],
+        size: int = 0,
+        spent: Callable[[float], None] | None = None,
+        pausing: Pausing | None = None,
+    ) -> "asyncio.Future[T]":
+        """Return a future of the result, or the error, of `steps`.
 
-        Work of a `size` in bytes waits until there is room. `spent` gets the time of each slice in seconds, the last
-        one before the result.
+        Cancelling it ends the work before its next step. Work of a `size` in bytes waits until there is room. `spent`
+        gets the time of each slice in seconds, the last one before the result. The work pauses between two steps when
+        `pausing` demands it.
         """
-        work = _Work(steps, asyncio.get_running_loop().create_future(), size, spent)
+        work = _Work(steps, asyncio.get_running_loop().create_future(), size, spent, pausing)
         if size:
             self._wait_for_room(work)
         else:
@@ -126,7 +150,7 @@ class Slices:
 
     @asynccontextmanager
     async def room(self, size: int) -> AsyncIterator[None]:
-        """Wait until there is room for work of `size` bytes, and hold it while the context manager is active."""
+        """Wait for room for work of `size` bytes, and occupy the room while the context manager is active."""
         if not size:
             yield
             return
@@ -164,7 +188,7 @@ class Slices:
         self._let_in(room)
 
     def do(self, steps: Steps[T], on_failure: Callable[[], None] = _nothing) -> "asyncio.Future[T] | None":
-        """Run steps whose result is not awaited: at once if they are few. Raises what the first steps raise.
+        """Run steps whose result is not awaited: at once if they are few. Raises the errors of the first steps.
 
         Returns a future whose cancellation ends the steps before the next one; None if all of them have run.
         `on_failure` runs when a later step raises, and the event loop's exception handler gets the exception.
@@ -176,13 +200,16 @@ class Slices:
         result.add_done_callback(partial(_call_on_failure, on_failure))
         return result
 
-    async def finish(self, steps: Steps[T]) -> T:
-        """Return the result: at once if `begin` has it, otherwise after some slices."""
-        done, result = self.begin(steps)
-        return await self.add(steps) if not done else result  # type: ignore[return-value]
+    async def finish(self, steps: Steps[T], pausing: Pausing | None = None) -> T:
+        """Return the result of the steps: at once if `begin` has it, otherwise after some slices."""
+        done, result = self.begin(steps, pausing)
+        return await self.add(steps, pausing=pausing) if not done else result  # type: ignore[return-value]
 
     async def next_slice(self) -> float:
-        """Wait for a slice. Returns when it ends, in seconds of the clock; the caller then waits for the next one."""
+        """Wait until this coroutine gets a time slice.
+
+        Return its end in seconds of the clock; the caller then waits for the next slice.
+        """
         work = _Work(None, asyncio.get_running_loop().create_future())
         self._queue.append(work)
         self._schedule()
@@ -190,7 +217,7 @@ class Slices:
         return self.now() + self._slice_s
 
     def first_ends_s(self) -> float:
-        """Return when a coroutine that begins now has to wait for its first slice, in seconds of the clock."""
+        """Return the time at which a coroutine that begins now needs a time slice to go on, in seconds of the clock."""
         return self.now() + _FIRST_S
 
     def _let_in(self, room: _Room) -> None:
@@ -203,6 +230,18 @@ class Slices:
                 room.left += work.size
             else:
                 work.result.set_result(None)
+        self._schedule()
+
+    def _pauses(self, work: _Work) -> bool:
+        """Let the work pause if it has to. Cancelled work does not pause: its steps have to be closed."""
+        pausing = work.pausing
+        if pausing is None or work.result.done() or not pausing.is_due():
+            return False
+        pausing.begin(partial(self._resume, work))
+        return True
+
+    def _resume(self, work: _Work) -> None:
+        self._queue.append(work)
         self._schedule()
 
     def _schedule(self) -> None:
@@ -222,6 +261,8 @@ class Slices:
         while self._queue and left_s > 0:
             work = self._queue.popleft()
             if work.steps is not None:
+                if self._pauses(work):
+                    continue
                 if work.spent is None:
                     has_ended = self._ends(work, work.steps, left_s)
                 else:
@@ -249,7 +290,7 @@ class Slices:
         held: list[Any] = []
         try:
             if not result.done():
-                self._run_for(steps, time_s)
+                self._run_for(steps, time_s, work.pausing)
                 return False
             held = held_by(steps)
             steps.close()
@@ -267,13 +308,16 @@ class Slices:
             self._give_back(work.size)
         return True
 
-    def _run_for(self, steps: Steps[Any], time_s: float) -> None:
-        """Run steps for `time_s` seconds. Raises StopIteration at the end of the work, and what a step raises."""
+    def _run_for(self, steps: Steps[Any], time_s: float, pausing: Pausing | None) -> None:
+        """Run steps for `time_s` seconds, or until they have to pause.
+
+        Raises StopIteration at the end of the work, and what a step raises.
+        """
         now = self.now
         stop_s = now() + time_s
         for _ in range(_STEPS_MAX):
             next(steps)
-            if now() >= stop_s:
+            if now() >= stop_s or (pausing is not None and pausing.is_due()):
                 return
 
 

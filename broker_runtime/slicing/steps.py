@@ -14,11 +14,14 @@ A = TypeVar("A")
 K = TypeVar("K", bound=Hashable)
 
 Steps = Generator[None, None, T]
-"""Returns its result at the end. The code between two `yield`s takes some tens of microseconds."""
+"""A generator that returns its result at the end.
+
+The code between two of its `yield`s takes some tens of microseconds.
+"""
 
 
 class UnderWay(Protocol):
-    """Steps that are running. `cancel` ends them before the next one."""
+    """Steps that are running. `cancel` ends the steps before the next one."""
 
     def cancel(self) -> bool: ...
 
@@ -42,12 +45,15 @@ def at_once(steps: Steps[T]) -> T:
 
 
 def in_steps_if(many: bool, steps: Steps[T]) -> T | Steps[T]:
-    """Return the steps if there is much to do, otherwise their result, computed at once."""
+    """Return the steps if `many` is set, otherwise their result, computed at once."""
     return steps if many else at_once(steps)
 
 
 def let_go(items: list[Any]) -> Steps[None]:
-    """Empty the list, and long lists of mappings within its mappings. Freeing all at once would be one long step."""
+    """Empty the list in steps, and long lists of mappings within its mappings.
+
+    Freeing all at once would be one long step.
+    """
     while items:
         last = items[-1]
         if isinstance(last, dict):
@@ -59,7 +65,7 @@ def let_go(items: list[Any]) -> Steps[None]:
 
 
 def drain(items: set[Any] | deque[Any] | dict[Any, Any]) -> Steps[None]:
-    """Empty a set, a deque or a dictionary whose items are small."""
+    """Empty a set, a deque or a dictionary in steps. Its items must be small."""
     pop = items.popitem if isinstance(items, dict) else items.pop
     while items:
         for _ in range(min(len(items), _ITEMS_DRAINED_IN_A_STEP)):
@@ -78,7 +84,7 @@ def pages(items: Iterable[A], size: int) -> Iterator[list[A]]:
 
 
 def each(items: Iterable[A], make: Callable[[A], T]) -> Steps[list[T]]:
-    """Return `make(item)` for each item."""
+    """Return `make(item)` for each item, in steps."""
     found: list[T] = []
     for some in pages(items, _ITEMS_OF_A_STEP):
         found += map(make, some)
@@ -87,7 +93,7 @@ def each(items: Iterable[A], make: Callable[[A], T]) -> Steps[list[T]]:
 
 
 def chosen(items: Iterable[A], test: Callable[[A], object]) -> Steps[list[A]]:
-    """Return the items that pass the test."""
+    """Return the items that pass the test, in steps."""
     found: list[A] = []
     for some in pages(items, _QUICK_ITEMS_OF_A_STEP):
         found += filter(test, some)
@@ -105,7 +111,7 @@ def listed(items: Iterable[A]) -> Steps[list[A]]:
 
 
 def counted(items: Iterable[K]) -> Steps[Counter[K]]:
-    """Count how often each item occurs."""
+    """Count how often each item occurs, in steps."""
     found: Counter[K] = Counter()
     for some in pages(items, _QUICK_ITEMS_OF_A_STEP):
         found.update(some)
@@ -114,7 +120,7 @@ def counted(items: Iterable[K]) -> Steps[Counter[K]]:
 
 
 def distinct(items: Iterable[K]) -> Steps[list[K]]:
-    """Return each item once, in the order of the first occurrences."""
+    """Return each item once, in steps, in the order of the first occurrences."""
     found: dict[K, None] = {}
     for some in pages(items, _QUICK_ITEMS_OF_A_STEP):
         found.update(dict.fromkeys(some))
@@ -123,7 +129,7 @@ def distinct(items: Iterable[K]) -> Steps[list[K]]:
 
 
 def gathered(items: Iterable[K]) -> Steps[set[K]]:
-    """Return the set of the items."""
+    """Return the set of the items, made in steps."""
     found: set[K] = set()
     for some in pages(items, _QUICK_ITEMS_OF_A_STEP):
         found.update(some)
@@ -132,7 +138,7 @@ def gathered(items: Iterable[K]) -> Steps[set[K]]:
 
 
 def in_order(items: Iterable[A], key: Callable[[A], Any] | None = None) -> Steps[list[A]]:
-    """Return the items sorted: sort parts of them, then merge these."""
+    """Return the items sorted, in steps: sort parts of them, then merge these."""
     parts: list[list[A]] = []
     for some in pages(items, _SORTED_IN_A_STEP):
         some.sort(key=key)

@@ -17,7 +17,7 @@ _FIRST_TAG = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredTag:
-    """One statement of a broker about itself."""
+    """One statement of a broker about itself, as in its registration."""
 
     __type__: ClassVar = EntityType.nested
     __version__: ClassVar[i16] = i16(4)
@@ -30,7 +30,10 @@ class RegisteredTag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistrationRequest(KafkasRequest):
-    """Kafka's request with Sluicegate's fields; -1 stands for a protocol version that the broker does not send."""
+    """Kafka's BrokerRegistration request with Sluicegate's fields.
+
+    A protocol version of -1 stands for one that the broker does not send.
+    """
 
     protocol_version_min: i32 = field(metadata={"kafka_type": "int32", "tag": _FIRST_TAG}, default=i32(-1))
     protocol_version_max: i32 = field(metadata={"kafka_type": "int32", "tag": _FIRST_TAG + 1}, default=i32(-1))

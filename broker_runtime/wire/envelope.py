@@ -4,6 +4,7 @@ The frame of the request has its own header, so that the controller knows the cl
 Kafka's DefaultPrincipalData, version 0.
 """
 
+from collections.abc import Sequence
 from ipaddress import ip_address
 from struct import Struct
 from typing import NamedTuple
@@ -11,8 +12,10 @@ from typing import NamedTuple
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.security.principal import Principal
 from broker_runtime.wire.encoding.reader import RequestReader
+from broker_runtime.wire.encoding.varint import read_uvarint
 from broker_runtime.wire.encoding.writer import byte_string, string
 from broker_runtime.wire.header import FIXED_SIZE, response_prefix
+from broker_runtime.wire.reply import SHORT_BYTES, Parts, joined, section
 from broker_runtime.wire.versions import FORMATS
 from kafka_bytes.varints import write_uvarint
 
@@ -24,25 +27,26 @@ _PRINCIPAL_VERSION = 0
 _NO_TAGS = b"\x00"
 _NO_ADDRESS = bytes(4)
 _SIZE_BYTES = 4
+_VARINT_BYTES_MAX = 5
 
 
 class Envelope(NamedTuple):
-    """A forwarded request: its frame without the size field, and who sent it from which address."""
+    """A forwarded request: its frame without the size field, and the principal and address of its client."""
 
-    frame: bytes
+    frame: memoryview
     principal: Principal
     address: str
 
 
 def client_frame(api_key: int, version: int, client_id: str | None, body: memoryview) -> bytes:
-    """Return a client's request as a frame without the size field; its correlation id is 0."""
+    """Return a client's request as a frame without the size field. The correlation id is 0."""
     name = None if client_id is None else client_id.encode()
     header = _HEADER.pack(api_key, version, 0, -1 if name is None else len(name)) + (name or b"")
-    return header + (_NO_TAGS if version >= FORMATS[api_key].flexible_from else b"") + bytes(body)
+    return b"".join((header, _NO_TAGS if version >= FORMATS[api_key].flexible_from else b"", body))
 
 
 def pack_envelope(envelope: Envelope) -> bytes:
-    """Return the body of the request."""
+    """Return the body of an Envelope request."""
     principal = envelope.principal
     identity = b"".join(
         (
@@ -58,11 +62,12 @@ def pack_envelope(envelope: Envelope) -> bytes:
     except ValueError:
         # The connection has no address, as in a simulation.
         address = _NO_ADDRESS
-    return b"".join(byte_string(each, True) for each in (envelope.frame, identity, address)) + _NO_TAGS
+    size = write_uvarint(len(envelope.frame) + 1)
+    return b"".join((size, envelope.frame, byte_string(identity, True), byte_string(address, True), _NO_TAGS))
 
 
 def read_envelope(reader: RequestReader) -> Envelope:
-    """Read the body of the request. Raises ProtocolError."""
+    """Read the body of an Envelope request. Its frame is valid as long as that of the reader. Raises ProtocolError."""
     frame, identity, address = reader.nullable_bytes(), reader.nullable_bytes(), reader.nullable_bytes()
     reader.end_struct()
     if frame is None or identity is None or address is None or len(frame) < FIXED_SIZE:
@@ -71,7 +76,7 @@ def read_envelope(reader: RequestReader) -> Envelope:
         host = str(ip_address(bytes(address)))
     except ValueError:
         raise ProtocolError("malformed", "the client address of an envelope has neither 4 nor 16 bytes") from None
-    return Envelope(bytes(frame), _principal(identity), host)
+    return Envelope(frame, _principal(identity), host)
 
 
 def _principal(identity: memoryview) -> Principal:
@@ -85,18 +90,30 @@ def _principal(identity: memoryview) -> Principal:
     return found
 
 
-def pack_enveloped(answer: bytes | None, code: int) -> bytes:
-    """Return the body of the response. `answer` is the frame of the answer, without its size field."""
-    content = write_uvarint(0) if answer is None else byte_string(answer, True)
-    return content + _INT16.pack(code) + _NO_TAGS
+def pack_enveloped(answer: Parts | None, code: int) -> Sequence[bytes | memoryview]:
+    """Return the body of an Envelope response, in pieces.
+
+    `answer` has the frame of the answer, without its size field; it is not copied, unless it is short.
+    """
+    end = _INT16.pack(code) + _NO_TAGS
+    if answer is None:
+        return (write_uvarint(0) + end,)
+    size = sum(map(len, answer))
+    pieces: tuple[bytes | memoryview, ...] = (write_uvarint(size + 1), *answer, end)
+    return (b"".join(pieces),) if size <= SHORT_BYTES else pieces
 
 
-def read_enveloped(body: memoryview, api_key: int, version: int) -> tuple[memoryview | None, ErrorCode]:
-    """Return the body of the answer in a response, and the error code. Raises ProtocolError."""
-    reader = RequestReader(body, 0, flexible=True)
-    answer = reader.nullable_bytes()
+def read_enveloped(body: Parts, api_key: int, version: int) -> tuple[Parts | None, ErrorCode]:
+    """Return the body of the answer in an Envelope response, and the error code. Raises ProtocolError."""
+    whole = sum(map(len, body))
+    length, at = read_uvarint(joined(section(body, 0, _VARINT_BYTES_MAX)) if body else b"", 0)
+    end = at + max(length - 1, 0)
+    if end > whole:
+        raise ProtocolError("truncated", "the answer in an envelope is cut short")
+    reader = RequestReader(joined(section(body, end, whole)), 0, flexible=True)
     (code,) = reader.fixed(_INT16)
     reader.end_struct()
-    if answer is None:
+    if not length:
         return None, ErrorCode(int(code))
-    return answer[len(response_prefix(api_key, version, 0, 0)) - _SIZE_BYTES :], ErrorCode(int(code))
+    header = len(response_prefix(api_key, version, 0, 0)) - _SIZE_BYTES
+    return section(body, at + header, end), ErrorCode(int(code))

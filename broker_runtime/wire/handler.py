@@ -8,7 +8,7 @@ from broker_runtime.wire.reply import PendingReply, Reply
 
 
 class ConnectionEnd(Protocol):
-    """Notifies each observer once of the end of a connection, at once if it has ended already."""
+    """The end of a connection. Each added callback is notified once, at once if the connection has already ended."""
 
     def add(self, observer: Callable[[], None], /) -> None: ...
 
@@ -19,18 +19,23 @@ class ServedConnection(Protocol):
     """The part of a request's connection that handlers may read and change."""
 
     state: object
-    """State of the handlers: a ClientSoftware once the client has sent it, else None."""
+    """The state of the handlers: a ClientSoftware once the client has sent it, else None."""
     principal: Principal
-    """Who the client is: anonymous until it has authenticated."""
+    """The principal of the client: anonymous until the client has authenticated."""
     throttle_s: float
-    """Set by handlers when the client is over a quota, in seconds.
+    """Seconds to throttle the client, set by handlers when the client is over a quota.
 
     After the pending response is sent, the connection is neither read nor answered for this time (KIP-219).
+    """
+    heavy_s: float
+    """Time for which the last long request kept the event loop busy, in seconds; handlers count their time slices.
+
+    Among connections that wait for a time slice, those with a short time are served first.
     """
 
     @property
     def id(self) -> int:
-        """Number of the connection, unique in the life of this process."""
+        """Return the number of the connection, unique in the life of this process."""
         ...
 
     @property
@@ -38,59 +43,64 @@ class ServedConnection(Protocol):
 
     @property
     def peer(self) -> tuple[str, int]:
-        """Address and port of the client."""
+        """Return the address and port of the client."""
         ...
 
     @property
     def has_unread(self) -> bool:
-        """Whether the client has sent bytes that its handler would have received by now if this process were not busy.
+        """Return whether bytes of the client wait only because this process is busy.
 
-        It takes a system call.
+        Otherwise the client's handler would have received them by now. The check takes a system call.
         """
         ...
 
     @property
     def closed(self) -> ConnectionEnd:
-        """End of the connection, for objects that keep state for this client beyond a call."""
+        """Return the end of the connection, for objects that keep state for this client beyond a call."""
         ...
 
     def keep_frame(self, frame: memoryview, /) -> memoryview:
-        """Return the same bytes, valid until the reply or `release_frame`, for a handler that reads on after its call.
+        """Return the frame's bytes in memory that stays valid until the reply or `release_frame`.
 
-        To be called during that call only. A large frame is not copied, and counts as memory of requests until then.
+        A handler calls this during its own call, if it reads the frame after the call. A large frame is not copied: its
+        memory counts as memory of requests until then.
         """
         ...
 
-    def release_frame(self) -> None:
-        """Release the kept frame, which is not read any more. A second call does nothing."""
+    def release_frame(self, copied_bytes: int = 0, /) -> None:
+        """Release the kept frame, which is not read any more. A second call does nothing.
+
+        `copied_bytes` of the request, which the handler has copied, count as memory of requests instead, until the
+        reply or the next call.
+        """
         ...
 
     def push(self, frame: bytes, /) -> bool:
-        """Send a whole frame, size field included, that is not a response; False when the connection has ended."""
+        """Send a whole frame, size field included, that is not a response. Return False if the connection has ended."""
         ...
 
     def refuse(self, kind: str, text: str, *, ends: bool = True) -> None:
-        """End the connection, counted by `kind` and logged now and then; with `ends` False it continues."""
+        """End the connection, counted by `kind` and logged now and then. With `ends` False the connection continues."""
         ...
 
 
 class AuthenticatingConnection(ServedConnection, Protocol):
-    """A connection whose client has to authenticate: its frames go to another handler until it has done so."""
+    """A connection whose client has to authenticate: until then, another handler gets its frames."""
 
     handler: "FrameHandler"
-    """Handles the next frames."""
+    """The handler of the next frames."""
 
     def limit_requests(self, bytes_max: int | None, /) -> None:
-        """Set the size of the largest frame, without its size field; None sets the usual one."""
+        """Set the size of the largest frame, without its size field; None sets the usual limit."""
         ...
 
     def refuse_in(self, delay_s: float, kind: str, text: str) -> None:
-        """End the connection as `refuse` does, but in `delay_s`, so that the client can read the last reply."""
+        """End the connection as `refuse` does, but after `delay_s`, so that the client can read the last reply."""
         ...
 
 
 Authenticate = Callable[[AuthenticatingConnection], None]
-"""Prepares a new connection, whose client has to authenticate."""
+"""A function that prepares a new connection whose client has to authenticate."""
 
 
 class FrameHandler(Protocol):
@@ -101,5 +111,5 @@ class FrameHandler(Protocol):
     """
 
     def __call__(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
-        """Answer the frame. A ProtocolError ends the connection."""
+        """Answer the request in a frame. Raises ProtocolError to end the connection."""
         ...

@@ -17,9 +17,9 @@ _SIZE_CORRELATION_AND_TAGS = Struct(">iix")
 
 
 RequestHeader = tuple[int, int, int, str | None, int]
-"""API key, version, correlation id, client id, and the offset where that ends.
+"""A request header: API key, version, correlation id, client id, and the offset after the client id.
 
-There the body begins, in flexible versions after a block of tagged fields.
+The body begins at that offset, in flexible versions after a block of tagged fields.
 """
 
 
@@ -43,15 +43,15 @@ def read_header(frame: memoryview) -> RequestHeader:
 
 
 def response_prefix(api_key: int, version: int, correlation_id: int, body_size: int) -> bytes:
-    """Size field and response header for a body of `body_size` bytes."""
+    """Return the size field and the response header for a body of `body_size` bytes."""
     flexible = version >= FORMATS[api_key].flexible_from and api_key != API_VERSIONS
     return prefix(correlation_id, body_size, flexible)
 
 
 def prefix(correlation_id: int, body_size: int, flexible: bool) -> bytes:
-    """Return size field and response header for a body of `body_size` bytes.
+    """Return size field and response header for a body of `body_size` bytes, but not for ApiVersions.
 
-    Not for ApiVersions, whose header is never flexible.
+    The header of ApiVersions is never flexible.
     """
     if flexible:
         return _SIZE_CORRELATION_AND_TAGS.pack(body_size + 5, correlation_id)

@@ -10,27 +10,30 @@ from dataclasses import dataclass, field
 from broker_runtime.errors import ProtocolError
 
 SMALL_BYTES = 1024
-"""A request of at most so many bytes cannot exceed any limit of items, and is read at once."""
+"""Size of a request in bytes up to which it cannot exceed a limit of items, and is read at once."""
 
 READ_TEXT_BYTES_MAX = 65_536
-"""Bytes of the longest text that is read. Kafka reads 32,767; handlers reject longer ones with errors of their own."""
+"""Limit of a text's bytes.
+
+Kafka reads 32,767; handlers reject texts that they find too long with errors of their own.
+"""
 
 
 def check_text(length: int) -> None:
-    """Check the length of a text, in bytes. Raises ProtocolError."""
+    """Check the length of a text, in bytes. Raises ProtocolError for one above the limit."""
     if length > READ_TEXT_BYTES_MAX:
         raise ProtocolError("malformed", f"a text has {length} bytes; at most {READ_TEXT_BYTES_MAX} are allowed")
 
 
 class RequestTooLargeError(ProtocolError):
-    """The request exceeds a limit.
+    """Error for a request that exceeds a limit.
 
     The client gets INVALID_REQUEST if the response of the API has an error code; otherwise the connection ends.
     """
 
 
 class ResponseTooLargeError(RequestTooLargeError):
-    """The response to the request would be too large."""
+    """Error for a request whose response would be too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class RequestLimits:
 
     `items_max` holds for all arrays of a request together, nested ones included; `items_max_of` has other values by API
     key. `tagged_fields_max` and `tagged_bytes_max` hold for the tagged fields of one struct, and of the header.
-    `bytes_max` is the size of a request other than Produce.
+    `bytes_max` is the size of a request other than Produce. `queued_response_bytes_max` holds for the responses of all
+    connections together.
     """
 
     items_max: int = 50_000
@@ -48,6 +52,7 @@ class RequestLimits:
     tagged_bytes_max: int = 65_536
     bytes_max: int = 4_194_304
     response_bytes_max: int = 67_108_864
+    queued_response_bytes_max: int = 536_870_912
 
     def items_of(self, api_key: int) -> int:
         return self.items_max_of.get(api_key, self.items_max)
@@ -62,7 +67,7 @@ class RequestLimits:
             )
 
     def check_tagged_bytes(self, size: int) -> None:
-        """Check the size of the tagged fields of one struct. Raises RequestTooLargeError."""
+        """Check the size of the tagged fields of one struct, in bytes. Raises RequestTooLargeError."""
         if size > self.tagged_bytes_max:
             raise RequestTooLargeError(
                 "too-many-tagged-fields",
@@ -84,7 +89,7 @@ DEFAULT_LIMITS = RequestLimits()
 
 
 class ItemBudget:
-    """Number of items that one request may still have."""
+    """The number of items that one request may still have."""
 
     __slots__ = ("_max", "left", "limits")
 

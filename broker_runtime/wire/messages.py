@@ -19,6 +19,7 @@ from broker_runtime.wire.encoding.encode import Fields as Fields
 from broker_runtime.wire.encoding.encode import Pieces, encode_entity, encode_in_steps
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.limits import DEFAULT_LIMITS, ItemBudget, RequestLimits, RequestTooLargeError
+from broker_runtime.wire.reply import SHORT_BYTES
 from broker_runtime.wire.versions import FORMATS, OWN_MESSAGES
 
 Entity = Any
@@ -39,8 +40,20 @@ def message_type(api_key: int, version: int, direction: str) -> type[Entity]:
     module = FORMATS[api_key].module
     name = "".join(part.title() for part in module.split("_")) + direction
     place = OWN_MESSAGES.get((api_key, version, direction), f"kio.schema.{module}.v{version}")
+    _import_headers()
     found: type[Entity] = getattr(import_module(place), name)
     return found
+
+
+@cache
+def _import_headers() -> None:
+    """Import the headers that kio's classes refer to: their packages first, as kio.serial does.
+
+    A class imports a header's module before its package. If the event loop did so while a thread imports kio.serial,
+    each would wait for a module of the other, and Python would end one of the imports with an error.
+    """
+    for package in ("request_header.v1", "request_header.v2", "response_header.v0", "response_header.v1"):
+        import_module(f"kio.schema.{package}")
 
 
 def decode_request(api_key: int, version: int, body: memoryview, limits: RequestLimits = DEFAULT_LIMITS) -> Entity:
@@ -51,7 +64,10 @@ def decode_request(api_key: int, version: int, body: memoryview, limits: Request
 
 
 def decode_request_in_steps(api_key: int, version: int, body: memoryview, limits: RequestLimits) -> Steps[Entity]:
-    """Decode a request of any length. Raises ProtocolError, and RequestTooLargeError if it exceeds a limit."""
+    """Decode a request of any length in steps.
+
+    Raises ProtocolError, and RequestTooLargeError for a request that exceeds a limit.
+    """
     kind = message_type(api_key, version, "Request")
     check_size(kind.__name__, len(body), limits)
     try:
@@ -73,7 +89,7 @@ def check_size(name: str, size: int, limits: RequestLimits) -> None:
 
 
 def encode_request_in_steps(api_key: int, version: int, content: Fields) -> Steps[bytes]:
-    """Return the body of a request of any length."""
+    """Return the body of a request of any length, encoded in steps."""
     pieces = Pieces()
     yield from encode_in_steps(message_type(api_key, version, "Request"), content, pieces)
     return b"".join(pieces.all())
@@ -104,7 +120,7 @@ def _unreadable(kind: type[Entity], error: ProtocolError) -> ProtocolError:
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, answer: Fields) -> bytes:
-    """Return the whole response frame, size field included."""
+    """Return a whole response frame, size field included."""
     body = encode_response_body(api_key, version, answer)
     return response_prefix(api_key, version, correlation_id, len(body)) + body
 
@@ -118,7 +134,7 @@ def encode_request_body(api_key: int, version: int, content: Fields) -> bytes:
 
 
 def frame_request(api_key: int, version: int, correlation_id: int, body: bytes | memoryview) -> bytes:
-    """Size, header and an already encoded body, to forward a client's request under another correlation id."""
+    """Return a request frame around an encoded body, to forward a client's request under another correlation id."""
     name = CLIENT_ID.encode()
     header = b"".join(
         (
@@ -130,17 +146,20 @@ def frame_request(api_key: int, version: int, correlation_id: int, body: bytes |
             b"\x00" if version >= FORMATS[api_key].flexible_from else b"",
         )
     )
-    return (len(header) + len(body)).to_bytes(4, "big") + header + bytes(body)
+    return b"".join(((len(header) + len(body)).to_bytes(4, "big"), header, body))
 
 
-def with_throttle_time(api_key: int, version: int, throttle_ms: int, pieces: Sequence[bytes]) -> Sequence[bytes]:
+def with_throttle_time(
+    api_key: int, version: int, throttle_ms: int, pieces: Sequence[bytes | memoryview]
+) -> Sequence[bytes | memoryview]:
     """Return the pieces of an encoded response body with this throttle time, if the response begins with the field.
 
-    The first piece contains the whole field.
+    The first piece contains the whole field. A long piece is not copied.
     """
     if not throttle_ms or not _begins_with_throttle_time(api_key, version):
         return pieces
-    return [_INT32.pack(throttle_ms) + pieces[0][_INT32.size :], *pieces[1:]]
+    first, field = memoryview(pieces[0])[_INT32.size :], _INT32.pack(throttle_ms)
+    return (field + first, *pieces[1:]) if len(first) <= SHORT_BYTES else (field, first, *pieces[1:])
 
 
 def throttle_ms_of(api_key: int, version: int, body: memoryview) -> int:

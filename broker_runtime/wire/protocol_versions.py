@@ -14,13 +14,13 @@ from broker_runtime.wire import versions as api
 from kafka_bytes import own_keys
 
 Versions = Mapping[int, tuple[int, int]]
-"""API key -> the first and the last of its versions."""
+"""The first and the last version of each API, by API key."""
 
 _NONE: Versions = MappingProxyType({})
 
 
 class Step(NamedTuple):
-    """One protocol version, and its differences from the one before."""
+    """One protocol version, and its differences from the previous version."""
 
     number: int
     why: str
@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """The protocol versions that have added, deprecated and removed one version of an API."""
+    """The life of one version of an API: the protocol versions that have added, deprecated and removed it."""
 
     added: int
     deprecated: int | None = None
@@ -125,15 +125,35 @@ HISTORY: tuple[Step, ...] = (
             api.ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
         },
     ),
+    Step(
+        7,
+        "Producers write in transactions.",
+        {
+            api.INIT_PRODUCER_ID: (5, 5),
+            api.ADD_PARTITIONS_TO_TXN: (0, 5),
+            api.ADD_OFFSETS_TO_TXN: (0, 4),
+            api.END_TXN: (0, 5),
+            api.WRITE_TXN_MARKERS: (1, 2),
+            api.TXN_OFFSET_COMMIT: (0, 5),
+            api.DESCRIBE_TRANSACTIONS: (0, 0),
+            api.LIST_TRANSACTIONS: (0, 2),
+        },
+    ),
 )
 
 PROTOCOL_VERSION_MAX = HISTORY[-1].number
 PROTOCOL_VERSION_MIN = max((step.number for step in HISTORY if step.removed), default=HISTORY[0].number)
-"""Clients of older versions may send requests that were removed since."""
+"""The oldest protocol version whose clients are served completely.
+
+Clients of older versions may send requests that were removed since.
+"""
 
 
 def lives(history: Sequence[Step] = HISTORY) -> Mapping[tuple[int, int], Life]:
-    """Return the lives by API key and version. Raises ValueError if a step contradicts those before it."""
+    """Return the lives of API versions by API key and version.
+
+    Raises ValueError if a step contradicts the previous steps.
+    """
     found: dict[tuple[int, int], Life] = {}
     before = 0
     for step in history:
@@ -172,10 +192,17 @@ FEATURES: Mapping[str, Levels] = {
     "eligible.leader.replicas.version": Levels(0, 1),
     "group.version": Levels(0, 1),
     "metadata.version": Levels(7, 30),
+    "transaction.version": Levels(0, 2),
 }
 """The features of Apache Kafka that a broker has (KIP-584), with the levels of Apache Kafka 4.3.
 
-Levels are fixed: each feature is finalized at the highest supported level. Clients derive Kafka's version from
+The levels are fixed: each feature is finalized at the highest supported level. Clients derive Kafka's version from
 `metadata.version`, as Kafka 4 has no other place for it: 7 is 3.3-IV3, 30 is 4.3-IV0. Features that are left out are
-not served: transactions, share groups, Streams groups, and a quorum of controllers (`kraft.version`).
+not served: share groups, Streams groups, and a quorum of controllers (`kraft.version`).
 """
+
+
+def transaction_version() -> int:
+    """Return the level of transaction.version (KIP-890), by which coordinators write records and abort transactions."""
+    levels = FEATURES.get("transaction.version")
+    return 0 if levels is None else levels.highest

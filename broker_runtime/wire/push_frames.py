@@ -12,7 +12,7 @@ M = TypeVar("M")
 
 
 class UnfitError(ProtocolError):
-    """A value of the message's `field` is beyond its limit."""
+    """Error for a message with a value beyond its limit, in `field`."""
 
     def __init__(self, text: str, field: str) -> None:
         super().__init__("malformed", text)
@@ -20,12 +20,15 @@ class UnfitError(ProtocolError):
 
 
 def read_message(layout: Layout[M], frame: memoryview) -> M:
-    """Read a frame without its size. Raises ProtocolError, and UnfitError for a value beyond its limit."""
+    """Read a push message from a frame without its size.
+
+    Raises ProtocolError, and UnfitError for a value beyond its limit.
+    """
     return at_once(message_in_steps(layout, frame))
 
 
 def message_in_steps(layout: Layout[M], frame: memoryview) -> Steps[M]:
-    """Read a frame without its size, in steps for long lists.
+    """Read a push message from a frame without its size, in steps for long lists.
 
     Raises ProtocolError, and UnfitError for a value beyond its limit.
     """
@@ -40,7 +43,10 @@ def message_in_steps(layout: Layout[M], frame: memoryview) -> Steps[M]:
 
 
 def partition_number(text: str) -> int:
-    """Return the partition of the text, whatever broker it names: leaders change. Raises ProtocolError."""
+    """Return the partition in a partition's text, whatever broker the text names: leaders change.
+
+    Raises ProtocolError.
+    """
     try:
         return partition_text.read_partition(text)[1]
     except FormatError as error:

@@ -15,7 +15,7 @@ _NOTHING = -1
 
 
 def refusal(api_key: int, version: int, code: int, message: str) -> bytes | None:
-    """Return the body of that response; None if the message has no error code of its own."""
+    """Return the body of a response with this error; None if the response has no error code of its own."""
     kind: Any = message_type(api_key, version, "Response")
     content = _empty(kind)
     if "error_code" not in content:

@@ -3,27 +3,29 @@
 Knows nothing of sockets: `network.connection` writes replies, `apis` make them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
+
+SHORT_BYTES = 65_536
+"""Size up to which bytes are copied into one chunk: a socket takes one chunk in less time than several."""
 
 
 class ReadableFile(Protocol):
-    """An open file that stays open for as long as it is referenced (a deleted segment may still be read)."""
+    """An open file that stays open for as long as it is referenced. A deleted segment may still be read."""
 
     def fileno(self) -> int:
-        """Return a descriptor for sendfile. Raises OSError if there is none (files in memory)."""
+        """Return a descriptor for sendfile. Raises OSError for a file without a descriptor (a file in memory)."""
         ...
 
     def pread(self, size: int, offset: int) -> bytes: ...
 
 
 class FileRegion:
-    """A part of a file that is sent as a part of a reply.
+    """A part of a file that is sent as a part of a reply, without passing through Python.
 
-    `length` bytes from `offset` of a file, sent without passing through Python.
-
-    `on_unreadable` is called when they turn out to be unreadable after the reply has begun: only the next reply can
-    have an error. `next_offset` is the log's offset after them, -1 if it is unknown.
+    It has `length` bytes from `offset` of the file. `on_unreadable` is called when these turn out to be unreadable
+    after the reply has begun: only the next reply can have an error. `next_offset` is the log's offset after them, -1
+    if it is unknown.
     """
 
     __slots__ = ("file", "length", "next_offset", "offset", "on_unreadable")
@@ -51,17 +53,42 @@ class FileRegion:
 
 Chunk = bytes | bytearray | memoryview | FileRegion
 Reply = tuple[Chunk, ...]
-"""The whole response frame, size field included; empty when nothing is sent (produce with acks=0)."""
+"""A whole response frame, size field included; empty when nothing is sent (produce with acks=0)."""
 
 NO_REPLY: Reply = ()
+
+Parts = tuple[memoryview, ...]
+"""Bytes of a message in order. They are not copied into one buffer: for a long message, that would be a long step."""
+
+
+def parts_of(chunks: Iterable[Chunk]) -> Parts:
+    """Return the bytes of a reply, without copying them. Regions of files are read."""
+    return tuple(memoryview(chunk.read() if isinstance(chunk, FileRegion) else chunk) for chunk in chunks)
+
+
+def section(parts: Parts, begin: int, end: int) -> Parts:
+    """Return the bytes from offset `begin` to offset `end` of all parts together, without copying them."""
+    found = []
+    at = 0
+    for part in parts:
+        piece = part[max(begin - at, 0) : max(end - at, 0)]
+        if piece:
+            found.append(piece)
+        at += len(part)
+    return tuple(found)
+
+
+def joined(parts: Parts) -> memoryview:
+    """Return the bytes of a short message in one buffer, and a single part without a copy."""
+    return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
 
 
 class PendingReply:
     """A reply that comes later. Until then the connection is muted, as Kafka mutes a channel.
 
     The maker calls `complete` once. The connection calls `on_complete` to be notified, and `cancel` when the client has
-    disconnected. That runs the maker's `on_cancel`, so that nothing waits for a closed connection. With `admits` the
-    maker lets the connection process further requests before: their replies follow this one.
+    disconnected. A cancellation runs the maker's `on_cancel`, so that nothing waits for a closed connection. With
+    `admits` the maker lets the connection process further requests before: their replies follow this one.
     """
 
     __slots__ = ("_callback", "_reply", "admits", "done", "on_cancel")
@@ -75,7 +102,10 @@ class PendingReply:
         self._callback: Callable[[Reply | None], None] | None = None
 
     def complete(self, reply: Reply | None) -> None:
-        """Deliver the reply; None means that the connection must be closed instead."""
+        """Deliver the reply to the connection that waits for it.
+
+        None means that the connection must be closed instead.
+        """
         if not self.done:
             self._deliver(reply)
 
@@ -92,9 +122,9 @@ class PendingReply:
         self.on_cancel = self._callback = None
 
     def guarded(self, step: Callable[[], None]) -> Callable[[], None]:
-        """Guard `step` for timers and other callers: when it raises, nothing waits for this reply any more.
+        """Guard `step` for timers and other callers: when it raises, close the connection.
 
-        The connection is closed then, and the caller gets the error.
+        Then nothing waits for this reply any more, and the caller gets the error.
         """
 
         def run() -> None:
@@ -110,11 +140,11 @@ class PendingReply:
 
     @property
     def existing(self) -> Reply | None:
-        """The reply of one that is `done`; None means that the connection must be closed instead."""
+        """Return the reply that was delivered; None means that the connection must be closed instead."""
         return self._reply
 
     def on_complete(self, callback: Callable[[Reply | None], None]) -> None:
-        """Run `callback` with the reply, at once if it exists already."""
+        """Run `callback` with the reply, at once if the reply was already delivered."""
         if self.done:
             callback(self._reply)
         else:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     import kio.schema.alter_partition.v2.request as alter_partition_v2
     import kio.schema.delete_topics.v5.request as delete_topics_v5
     import kio.schema.incremental_alter_configs.v1.request as incremental_alter_configs_v1
+    from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest as AddOffsetsToTxnRequest
+    from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnRequest as AddPartitionsToTxnRequest
     from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest as AllocateProducerIdsRequest
     from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest as AlterClientQuotasRequest
     from kio.schema.alter_client_quotas.v1.request import EntryData as EntryData
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from kio.schema.alter_partition_reassignments.v1.request import (
         AlterPartitionReassignmentsRequest as AlterPartitionReassignmentsRequest,
     )
+    from kio.schema.alter_partition_reassignments.v1.request import ReassignableTopic as ReassignableTopic
     from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest as AlterReplicaLogDirsRequest
     from kio.schema.alter_user_scram_credentials.v0.request import (
         AlterUserScramCredentialsRequest as AlterUserScramCredentialsRequest,
@@ -52,10 +55,12 @@ if TYPE_CHECKING:
     from kio.schema.describe_topic_partitions.v0.request import (
         DescribeTopicPartitionsRequest as DescribeTopicPartitionsRequest,
     )
+    from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest as DescribeTransactionsRequest
     from kio.schema.describe_user_scram_credentials.v0.request import (
         DescribeUserScramCredentialsRequest as DescribeUserScramCredentialsRequest,
     )
     from kio.schema.elect_leaders.v2.request import ElectLeadersRequest as ElectLeadersRequest
+    from kio.schema.end_txn.v5.request import EndTxnRequest as EndTxnRequest
     from kio.schema.envelope.v0.request import EnvelopeRequest as EnvelopeRequest
     from kio.schema.fetch_snapshot.v0.request import FetchSnapshotRequest as FetchSnapshotRequest
     from kio.schema.fetch_snapshot.v0.request import PartitionSnapshot as PartitionSnapshot
@@ -67,7 +72,7 @@ if TYPE_CHECKING:
     from kio.schema.incremental_alter_configs.v1.request import (
         IncrementalAlterConfigsRequest as IncrementalAlterConfigsRequest,
     )
-    from kio.schema.init_producer_id.v4.request import InitProducerIdRequest as InitProducerIdRequest
+    from kio.schema.init_producer_id.v5.request import InitProducerIdRequest as InitProducerIdRequest
     from kio.schema.join_group.v9.request import JoinGroupRequest as JoinGroupRequest
     from kio.schema.leave_group.v5.request import LeaveGroupRequest as LeaveGroupRequest
     from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest as ListConfigResourcesRequest
@@ -77,6 +82,7 @@ if TYPE_CHECKING:
     from kio.schema.list_partition_reassignments.v0.request import (
         ListPartitionReassignmentsRequest as ListPartitionReassignmentsRequest,
     )
+    from kio.schema.list_transactions.v2.request import ListTransactionsRequest as ListTransactionsRequest
     from kio.schema.metadata.v13.request import MetadataRequest as MetadataRequest
     from kio.schema.metadata.v13.request import MetadataRequestTopic as MetadataRequestTopic
     from kio.schema.offset_commit.v10.request import OffsetCommitRequest as OffsetCommitRequest
@@ -91,9 +97,11 @@ if TYPE_CHECKING:
     from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest as UnregisterBrokerRequest
     from kio.schema.update_features.v2.request import FeatureUpdateKey as FeatureUpdateKey
     from kio.schema.update_features.v2.request import UpdateFeaturesRequest as UpdateFeaturesRequest
+    from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest as WriteTxnMarkersRequest
 
     from broker_runtime.wire.broker_registration import BrokerRegistrationRequest as BrokerRegistrationRequest
     from kafka_bytes.messages.broker_metadata import BrokerMetadataRequest as BrokerMetadataRequest
+    from kafka_bytes.messages.connection_shares import ConnectionSharesRequest as ConnectionSharesRequest
     from kafka_bytes.messages.log_damage import AcceptLogLossRequest as AcceptLogLossRequest
     from kafka_bytes.messages.log_damage import DescribeLogDamageRequest as DescribeLogDamageRequest
     from kafka_bytes.messages.log_damage import ReplicaRangeRequest as ReplicaRangeRequest

@@ -6,7 +6,13 @@ Pure data (KIP-482 for flexible versions). `apis.table` decides what a node serv
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_bytes.own_keys import ACCEPT_LOG_LOSS, BROKER_METADATA, DESCRIBE_LOG_DAMAGE, REPLICA_RANGE
+from kafka_bytes.own_keys import (
+    ACCEPT_LOG_LOSS,
+    BROKER_METADATA,
+    CONNECTION_SHARES,
+    DESCRIBE_LOG_DAMAGE,
+    REPLICA_RANGE,
+)
 
 PRODUCE = 0
 FETCH = 1
@@ -28,6 +34,11 @@ DELETE_TOPICS = 20
 DELETE_RECORDS = 21
 INIT_PRODUCER_ID = 22
 OFFSET_FOR_LEADER_EPOCH = 23
+ADD_PARTITIONS_TO_TXN = 24
+ADD_OFFSETS_TO_TXN = 25
+END_TXN = 26
+WRITE_TXN_MARKERS = 27
+TXN_OFFSET_COMMIT = 28
 DESCRIBE_ACLS = 29
 CREATE_ACLS = 30
 DELETE_ACLS = 31
@@ -57,6 +68,8 @@ DESCRIBE_PRODUCERS = 61
 BROKER_REGISTRATION = 62
 BROKER_HEARTBEAT = 63
 UNREGISTER_BROKER = 64
+DESCRIBE_TRANSACTIONS = 65
+LIST_TRANSACTIONS = 66
 ALLOCATE_PRODUCER_IDS = 67
 CONSUMER_GROUP_HEARTBEAT = 68
 CONSUMER_GROUP_DESCRIBE = 69
@@ -66,7 +79,7 @@ LIST_CONFIG_RESOURCES = 74
 DESCRIBE_TOPIC_PARTITIONS = 75
 
 OWN_KEYS_FROM = 30_000
-"""First API key of Sluicegate's own APIs. Kafka numbers its keys from 0 and has not reached 100.
+"""The first API key of Sluicegate's own APIs. Kafka numbers its keys from 0 and has not reached 100.
 
 ApiVersions, which is Kafka's, does not list keys from here on.
 """
@@ -98,9 +111,8 @@ FORWARDED = frozenset(
 class ApiFormat:
     """The format of an API's messages.
 
-    `module` is kio's name of the message; `flexible_from` is the first version with tagged fields.
-
-    OffsetDelete and Sluicegate's own messages do not have any yet.
+    `module` is kio's name of the message; `flexible_from` is the first version with tagged fields. OffsetDelete and
+    Sluicegate's own messages do not have tagged fields yet.
     """
 
     module: str
@@ -133,6 +145,13 @@ FORMATS: Mapping[int, ApiFormat] = {
     DELETE_RECORDS: ApiFormat("delete_records", 2),
     INIT_PRODUCER_ID: ApiFormat("init_producer_id", 2),
     OFFSET_FOR_LEADER_EPOCH: ApiFormat("offset_for_leader_epoch", 4),
+    ADD_PARTITIONS_TO_TXN: ApiFormat("add_partitions_to_txn", 3),
+    ADD_OFFSETS_TO_TXN: ApiFormat("add_offsets_to_txn", 3),
+    END_TXN: ApiFormat("end_txn", 3),
+    WRITE_TXN_MARKERS: ApiFormat("write_txn_markers", 1),
+    DESCRIBE_TRANSACTIONS: ApiFormat("describe_transactions", 0),
+    LIST_TRANSACTIONS: ApiFormat("list_transactions", 0),
+    TXN_OFFSET_COMMIT: ApiFormat("txn_offset_commit", 3),
     DESCRIBE_ACLS: ApiFormat("describe_acls", 2),
     CREATE_ACLS: ApiFormat("create_acls", 2),
     DELETE_ACLS: ApiFormat("delete_acls", 2),
@@ -168,6 +187,7 @@ FORMATS: Mapping[int, ApiFormat] = {
     REPLICA_RANGE: ApiFormat("replica_range", 1),
     DESCRIBE_LOG_DAMAGE: ApiFormat("describe_log_damage", 1),
     ACCEPT_LOG_LOSS: ApiFormat("accept_log_loss", 1),
+    CONNECTION_SHARES: ApiFormat("connection_shares", 1),
 }
 
 
@@ -185,6 +205,8 @@ OWN_MESSAGES: Mapping[tuple[int, int, str], str] = {
     (DESCRIBE_LOG_DAMAGE, 0, "Response"): "kafka_bytes.messages.log_damage",
     (ACCEPT_LOG_LOSS, 0, "Request"): "kafka_bytes.messages.log_damage",
     (ACCEPT_LOG_LOSS, 0, "Response"): "kafka_bytes.messages.log_damage",
+    (CONNECTION_SHARES, 0, "Request"): "kafka_bytes.messages.connection_shares",
+    (CONNECTION_SHARES, 0, "Response"): "kafka_bytes.messages.connection_shares",
     (BROKER_REGISTRATION, 4, "Request"): "broker_runtime.wire.broker_registration",
 }
-"""Modules of messages that are not kio's, or have fields beyond kio's; by API key, version and direction."""
+"""Modules of messages that are not kio's or have fields beyond kio's, by API key, version and direction."""

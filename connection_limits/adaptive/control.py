@@ -14,7 +14,10 @@ INTERVAL_MS = 500
 _TARGET = 0.9
 """A cut aims at this share of the objective."""
 _CUT, _CUT_NEAR, _CUT_LEAST = 0.5, 0.8, 0.95
-"""A cut leaves at least half of the rate, or 80 % of a rate that is known to be near the highest possible one."""
+"""Limits of a cut.
+
+At least half of the rate stays, or 80 % of a rate that is known to be near the highest possible one.
+"""
 _HEALTHY = 0.7
 """The rate rises while the p99 is below this share of the objective."""
 _RISE, _RISE_NEAR, _RISE_UNUSED = 0.05, 0.02, 0.01
@@ -64,7 +67,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The broker's figures since the last decision."""
+    """A broker's measurements since the last decision about adaptive rates."""
 
     created: int
     """Connections that the rate has admitted."""
@@ -80,12 +83,12 @@ class Interval:
 
     @property
     def newcomers_share(self) -> float:
-        """Share of the event loop's time, from 0 to 1."""
+        """Return the share of the event loop's time that new connections used, from 0 to 1."""
         return self.newcomers_ms / self.length_ms
 
 
 class AdaptiveRate:
-    """Owns one rate, its delays, and the rate that last missed the objective. `decide` returns the rate."""
+    """One adaptive rate, with its delays and the rate that last missed the objective."""
 
     __slots__ = ("_broke_at", "_broke_at_ms", "_exact", "bounds", "cuts_total", "delays", "moved_ms", "p99_ms", "why")
 
@@ -105,18 +108,25 @@ class AdaptiveRate:
 
     @property
     def rate(self) -> int:
-        """New connections a second, from the minimum to the maximum rate."""
+        """Return the new connections a second, from the minimum to the maximum rate."""
         return int(self._exact)
 
     def configure(self, bounds: Bounds, now_ms: int) -> None:
-        """Apply other bounds, and forget the rate that missed the objective. A rate within them does not change."""
+        """Apply other bounds, and forget the rate that missed the objective.
+
+        A rate within the bounds does not change.
+        """
         if bounds != self.bounds:
             self.bounds = bounds
             self._broke_at = float("inf")
             self._set(self._exact, now_ms)
 
+    def move_to(self, rate: int, now_ms: int) -> None:
+        """Take over the rate that another one has decided, within the bounds."""
+        self._set(float(rate), now_ms)
+
     def is_measured(self, created_per_s: float) -> bool:
-        """Return whether delays have to be measured: not if fewer connections than the minimum rate come."""
+        """Return whether delays have to be measured. They have not if fewer connections than the minimum rate come."""
         return created_per_s > self.bounds.min_rate
 
     def decide(self, interval: Interval, now_ms: int) -> int:

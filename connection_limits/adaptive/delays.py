@@ -28,7 +28,7 @@ class Delays:
         return len(self._latest)
 
     def add(self, delay_ms: float) -> None:
-        """Record the delay of a probe, and the delays of the probes that were due meanwhile. Drop the oldest ones."""
+        """Record the delay of a probe, and the delays of probes that were due meanwhile. Drop the oldest delays."""
         for _ in range(_SAMPLES_MAX):
             if len(self._latest) >= _SAMPLES_MAX:
                 self._sorted.remove(self._latest.pop(0))
@@ -39,12 +39,12 @@ class Delays:
                 break
 
     def forget(self) -> None:
-        """Drop all delays."""
+        """Drop all recorded delays of probes."""
         self._latest.clear()
         self._sorted.clear()
 
     def p99_ms(self) -> float | None:
-        """Return the p99 by nearest rank; None if there are fewer samples than `SAMPLES_MIN`."""
+        """Return the p99 of the delays by nearest rank; None for fewer samples than `SAMPLES_MIN`."""
         count = len(self._sorted)
         if count < SAMPLES_MIN:
             return None

@@ -5,23 +5,29 @@ The caller passes times in milliseconds.
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from connection_limits.rate import Meter, meter
+from connection_limits.rate_limit import share_meter
 from connection_limits.settings import UNLIMITED, QuotaSettings
+
+if TYPE_CHECKING:
+    from connection_limits.cluster.share_meter import ShareMeter
 
 
 @dataclass(frozen=True, slots=True)
 class AddressGroupLimits:
-    """Limits of a group. UNLIMITED means that a limit is not set."""
+    """The limits of a connection group. UNLIMITED means that a limit is not set."""
 
     rate: int = UNLIMITED
     """New connections per second."""
     max_connections: int = UNLIMITED
     shared: bool = False
-    """All members share the limits; otherwise each address has them."""
+    """Whether all members share the limits; otherwise each address has the limits for itself."""
     observe: bool = False
-    """The group enforces nothing, and counts the connections that it would have rejected."""
+    """Whether the group enforces nothing, and counts the connections that it would have rejected."""
+    cluster_wide: bool = False
+    """Whether the rate is that of all brokers of the cluster together. Only with `shared`."""
 
     @property
     def limit_something(self) -> bool:
@@ -32,7 +38,7 @@ NO_LIMITS = AddressGroupLimits()
 
 
 class AddressGroup:
-    """A group: its members, limits, connection count and statistics, and the rate if its members share one.
+    """A connection group: its members, limits, connection count and statistics, and a shared rate, if it has one.
 
     It is in force while it limits something. Its counts end when it is no longer in force, not when members leave.
     """
@@ -46,6 +52,7 @@ class AddressGroup:
         "members",
         "name",
         "rate_ms",
+        "share",
         "since_ms",
         "tally",
         "would_hold",
@@ -66,13 +73,18 @@ class AddressGroup:
         """Open connections of the addresses that it limits or observes."""
         self.tally: Meter | None = None
         """The rate that its members share."""
+        self.share: ShareMeter | None = None
+        """The same, if it is this broker's share of a rate of the cluster."""
         self.held: Counter[str] = Counter()
         """Rejected connections, by reason."""
         self.would_hold: Counter[str] = Counter()
         """Connections that an observing group would have rejected, by reason."""
 
     def change(self, limits: AddressGroupLimits, settings: QuotaSettings, now_ms: int) -> None:
-        """Apply other limits. Recorded events of a shared rate are kept while the group has a shared rate."""
+        """Apply other limits to the group.
+
+        Recorded events of a shared rate are kept while the group has a shared rate.
+        """
         before, self.limits = self.limits, limits
         was_in_force, self.in_force = self.in_force, limits.limit_something
         if not self.in_force:
@@ -84,8 +96,11 @@ class AddressGroup:
         if limits.rate != before.rate:
             self.rate_ms = now_ms
         if not limits.shared or limits.rate >= UNLIMITED:
-            self.tally = None
-        elif self.tally is None:
+            self.tally = self.share = None
+        elif limits.cluster_wide and self.share is None:
+            self.tally = self.share = share_meter(settings, limits.rate, now_ms, rejects=True)
+        elif self.tally is None or (self.share is not None and not limits.cluster_wide):
+            self.share = None
             self.tally = meter(settings, limits.rate, now_ms)
         elif limits.rate != before.rate:
             self.tally.set_limit(limits.rate, now_ms)
@@ -108,7 +123,7 @@ class GroupEntry:
 
 
 class Holders(NamedTuple):
-    """Groups that limit an address: those that enforce, and those that only observe."""
+    """The groups that limit an address: those that enforce their limits, and those that only observe."""
 
     enforcing: tuple[GroupEntry, ...] = ()
     observing: tuple[GroupEntry, ...] = ()

@@ -23,11 +23,13 @@ from connection_limits.per_ip import IpCounts, IpRates
 from connection_limits.settings import QuotaSettings
 
 TOO_MANY = "too_many"
-"""Reason of a rejected connection in metrics; the other reasons are those of the action over a rate."""
+"""Reason of a rejected connection in metrics, for a count. The other reasons are those of the action over a rate."""
 
 
 class ConnectionGroups:
-    """Owns the groups and their members. Keeps their rates (`rates`) and counts (`open_counts`) in step with them.
+    """The connection groups and their members.
+
+    Keeps their rates (`rates`) and counts (`open_counts`) in step with them.
 
     A change costs the work for one member. Only a change of a range, or of a group as a whole, requires a recount of
     the addresses with open connections, in pieces (`recount`). An address that connects meanwhile is moved at once.
@@ -36,6 +38,8 @@ class ConnectionGroups:
     def __init__(self, settings: QuotaSettings, counts: IpCounts, rates: IpRates) -> None:
         """Create an empty set of groups. `counts` and `rates` are those of single addresses, and are only read here."""
         self.by_name: dict[str, AddressGroup] = {}
+        self.cluster_wide: dict[str, AddressGroup] = {}
+        """Groups whose rate is that of all brokers of the cluster together."""
         self.active = False
         """Whether a group is, or was until recently, in force. If not, no address has to be searched."""
         self.recount_due = False
@@ -54,12 +58,19 @@ class ConnectionGroups:
         self._settings = self.rates.meters.settings = settings
 
     def set_limits(self, name: str, limits: AddressGroupLimits, now_ms: int) -> None:
-        """Change the limits of a group. NO_LIMITS removes it and its counts; members wait until it is created again."""
+        """Change the limits of a connection group.
+
+        NO_LIMITS removes the group and its counts; its members wait until the group is created again.
+        """
         group = self.by_name.get(name) or AddressGroup(name)
         before = self._share(group, -1)
         group.change(limits, self._settings, now_ms)
         if self._share(group, 1) != before:
             self._recount_all()
+        if group.share is not None:
+            self.cluster_wide[name] = group
+        else:
+            self.cluster_wide.pop(name, None)
         self._note(group)
 
     def _share(self, group: AddressGroup, sign: int) -> tuple[bool, bool]:
@@ -74,7 +85,7 @@ class ConnectionGroups:
         return enforces, observes
 
     def add_member(self, name: str, member: str, now_ms: int, number: float = ANYBODY) -> None:
-        """Add an address or a range in canonical spelling.
+        """Add an address or a range, in canonical spelling, to a group.
 
         `number` identifies the holder. Adding a member again with the same number changes nothing. With another number
         it has a new holder, who inherits nothing of the previous one. Raises ValueError if `member` is invalid.
@@ -110,7 +121,7 @@ class ConnectionGroups:
         return number not in known and (before is not None or (number != ANYBODY and bool(known)))
 
     def remove_member(self, name: str, member: str, now_ms: int) -> None:
-        """Remove a member with what was recorded for it. It may be gone already."""
+        """Remove a member with everything that was recorded for it. The member may be gone already."""
         group = self.by_name.get(name)
         membership = None if group is None else group.members.pop(member, None)
         if group is None or membership is None:
@@ -180,13 +191,16 @@ class ConnectionGroups:
         return Holders(enforcing, observing) if enforcing or observing else NOBODY
 
     def holders(self, ip: str) -> Holders:
-        """Find the members for a connecting client; its address's open connections move to their counts."""
+        """Find the members that limit a connecting client.
+
+        The open connections of the client's address move to their counts.
+        """
         found = self._find(ip)
         self.open_counts.move(ip, found)
         return found
 
     def full(self, enforcing: Sequence[GroupEntry], ip: str) -> AddressGroup | None:
-        """Return a group that has reached its maximum of connections."""
+        """Return a group that has reached its maximum of connections; None without such a group."""
         for one in enforcing:
             if self._is_full(one.group, self.open_counts.of_member(one, ip)):
                 return one.group
@@ -198,10 +212,10 @@ class ConnectionGroups:
         return (group.connections if limits.shared else of_address) >= limits.max_connections
 
     def admitted(self, ip: str, holders: Holders, over_rate: str, now_ms: int) -> None:
-        """Count an admitted connection, which the address's count already includes.
+        """Count an admitted connection. The count of its address includes the connection already.
 
-        `over_rate` is the reason for connections over a rate. Observing groups judge only admitted connections: they
-        count what they would have rejected in addition.
+        Groups that only observe count what they would have rejected of the admitted connections. `over_rate` is the
+        reason under which they count connections over their rate.
         """
         for one in holders.observing:
             if self.rates.record((one,), ip, now_ms) is not None:

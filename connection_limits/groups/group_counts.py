@@ -7,7 +7,7 @@ _NONE = 0, 0
 
 
 class GroupCounts:
-    """Owns which members count the open connections of each address, and keeps the groups' numbers of connections."""
+    """The members that count the open connections of each address. Keeps the groups' numbers of connections."""
 
     __slots__ = ("_before", "_counted", "_counts")
 
@@ -46,7 +46,7 @@ class GroupCounts:
         return self._counts.count(ip) - (0 if "/" in one.member else self._before.get(ip, _NONE)[0])
 
     def exclude_open(self, ip: str, now_ms: int) -> None:
-        """Exclude the open connections of the address from the counts of those who hold it later."""
+        """Exclude the open connections of the address from the counts of its later holders."""
         open_count = self._counts.count(ip)
         if open_count:
             self._before[ip] = open_count, now_ms

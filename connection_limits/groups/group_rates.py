@@ -9,7 +9,7 @@ from connection_limits.settings import UNLIMITED, QuotaSettings
 
 
 class GroupRates:
-    """Records connections in the rates of groups. Owns the meters of addresses that share no rate."""
+    """The rates of connection groups, and the meters of addresses that share no rate."""
 
     __slots__ = ("meters",)
 
@@ -23,7 +23,7 @@ class GroupRates:
     def record(self, enforcing: Sequence[GroupEntry], ip: str, now_ms: int) -> tuple[int, AddressGroup] | None:
         """Count a connection in the rates of all members, or in none if one is over its rate.
 
-        In that case, return the throttle in ms and the group.
+        If one is over its rate, return the throttle in milliseconds and the group.
         """
         recorded: list[Meter] = []
         for one in enforcing:
@@ -50,5 +50,5 @@ class GroupRates:
         return known
 
     def forget(self, one: GroupEntry) -> None:
-        """Remove what was recorded for a member that has left its group, if it is one whole address."""
+        """Remove everything recorded for a member that has left its group, if the member is one whole address."""
         self.meters.forget((one, one.group.life, one.member))

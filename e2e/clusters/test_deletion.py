@@ -59,7 +59,7 @@ def test_a_namespace_with_a_cluster_and_topics_that_delete_goes(standing_shop: S
 
 @pytest.fixture
 def without_operator(standing_shop: Shop) -> Iterator[Shop]:
-    """Topics with their finalizer, in namespaces being deleted, without an operator to remove it."""
+    """Yield Topics with their finalizer, in namespaces being deleted, without an operator to remove the finalizer."""
     shop = standing_shop
     shop.operator.stop()
     try:

@@ -44,7 +44,7 @@ class Outputs:
         self.hide(dict.fromkeys(of_value("", text), name))
 
     def disclosures(self, more: Iterable[Path] = ()) -> list[str]:
-        """Return where secrets are shown, without the secrets: in the outputs and in `more` files."""
+        """Return the places where secrets are shown, without the secrets: in the outputs and in `more` files."""
         files = [*sorted(path for path in self.folder.rglob("*") if path.is_file()), *more]
         with self._lock:
             needles = {needle.encode(): name for needle, name in self._needles.items()}

@@ -43,7 +43,7 @@ class Daemon:
 
     @property
     def pid(self) -> int | None:
-        """ID of its first process; None if the daemon does not run."""
+        """Return the id of the daemon's first process; None if the daemon does not run."""
         try:
             noted = self._first_process.read_text()
         except FileNotFoundError:

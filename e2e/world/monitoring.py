@@ -22,6 +22,7 @@ from tests.support.processes.prometheus import Prometheus, running_prometheus
 Json = dict[str, Any]
 
 ADAPTIVE = Path(__file__).parents[2] / "examples" / "quotas" / "adaptive.yaml"
+OF_CLUSTER = ADAPTIVE.with_name("cluster.yaml")
 OBSERVERS = Path(__file__).parents[2] / "examples" / "observers"
 SCRAPE_S = 1.0
 TARGETS = "targets.json"
@@ -86,16 +87,23 @@ def observed(shop: Shop) -> Iterator[None]:
 
 @contextmanager
 def adapting(shop: Shop) -> Iterator[None]:
-    """Give each broker a rate that adapts and throttles nothing inside the block, so that its metrics have series."""
-    document = yaml.safe_load(ADAPTIVE.read_text())
-    document["spec"]["adaptive"] = {"minRate": 1, "maxRate": 100_000, "objective": {"requestP99": "9999ms"}}
-    shop.apply(document)
-    name = document["metadata"]["name"]
+    """Give each broker a rate that adapts and throttles nothing inside the block, so that its metrics have series.
+
+    A rate of the cluster for addresses that no client has gives other metrics theirs.
+    """
+    adapts, shares = yaml.safe_load(ADAPTIVE.read_text()), yaml.safe_load(OF_CLUSTER.read_text())
+    adapts["spec"]["adaptive"] = {"minRate": 1, "maxRate": 100_000, "objective": {"requestP99": "9999ms"}}
+    shares["spec"] |= {"target": {"cidr": "203.0.113.0/24"}, "limitIs": "Shared"}
+    documents = (adapts, shares)
+    shop.apply(*documents)
+    names = [document["metadata"]["name"] for document in documents]
     try:
-        shop.await_enforced(name, timeout_s=ENFORCED_TIMEOUT_S)
+        for name in names:
+            shop.await_enforced(name, timeout_s=ENFORCED_TIMEOUT_S)
         yield
     finally:
-        shop.delete("connectionquota", name)
+        for name in names:
+            shop.delete("connectionquota", name)
 
 
 def make_a_storm(shop: Shop, seconds: float) -> None:

@@ -20,7 +20,7 @@ _KEY = i16(BROKER_METADATA)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerMetadataRequest(RequestForm):
-    """The ids of the requested brokers; without ids all brokers."""
+    """Request of BrokerMetadata: the ids of the wanted brokers; without ids all brokers."""
 
     __api_key__: ClassVar[i16] = _KEY
     node_ids: tuple[i32, ...] = field(metadata=_INT32)
@@ -37,7 +37,7 @@ class Tag(PartForm):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedBroker(PartForm):
-    """A broker, with the address of the listener that received the request."""
+    """A broker in the response, with the address of the listener that received the request."""
 
     __api_key__: ClassVar[i16] = _KEY
     node_id: i32 = field(metadata=_INT32)
@@ -50,7 +50,7 @@ class DescribedBroker(PartForm):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerMetadataResponse(ResponseForm):
-    """The requested brokers that exist."""
+    """Response to BrokerMetadata, with the wanted brokers that exist."""
 
     __api_key__: ClassVar[i16] = _KEY
     brokers: tuple[DescribedBroker, ...]

@@ -9,7 +9,7 @@ from kio.static.primitive import i16
 
 
 class RequestForm:
-    """A request with the header of versions before KIP-482."""
+    """Base class of requests: the header is that of versions before KIP-482."""
 
     __slots__ = ()
     __type__: ClassVar = EntityType.request
@@ -19,7 +19,7 @@ class RequestForm:
 
 
 class ResponseForm:
-    """A response with the header of versions before KIP-482."""
+    """Base class of responses: the header is that of versions before KIP-482."""
 
     __slots__ = ()
     __type__: ClassVar = EntityType.response
@@ -29,7 +29,7 @@ class ResponseForm:
 
 
 class PartForm(ResponseForm):
-    """A struct of a response."""
+    """Base class of structs in a response."""
 
     __slots__ = ()
     __type__: ClassVar = EntityType.nested

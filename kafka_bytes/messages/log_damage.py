@@ -23,7 +23,10 @@ _ERROR_CODE = {"kafka_type": "error_code"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaRangeRequest(RequestForm):
-    """Batches of a replica from `offset` on, below `next_offset`; batches begin or end at both offsets."""
+    """Request for the batches of a replica from `offset` on, below `next_offset`.
+
+    A batch begins or ends at each of the two offsets.
+    """
 
     __api_key__: ClassVar[i16] = i16(REPLICA_RANGE)
     topic_id: UUID | None = field(metadata={"kafka_type": "uuid"})
@@ -36,7 +39,10 @@ class ReplicaRangeRequest(RequestForm):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaRangeResponse(ResponseForm):
-    """Whole batches; the replica has nothing else below `covered_to`. `may_have_gaps`: it is or was compacted."""
+    """Response with whole batches; the replica has no other batches below `covered_to`.
+
+    `may_have_gaps` is true if the replica is or was compacted.
+    """
 
     __api_key__: ClassVar[i16] = i16(REPLICA_RANGE)
     error_code: ErrorCode = field(metadata=_ERROR_CODE)
@@ -49,14 +55,14 @@ class ReplicaRangeResponse(ResponseForm):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeLogDamageRequest(RequestForm):
-    """Requests the damage of the receiving broker; other brokers answer for themselves."""
+    """Request for the damaged ranges of the broker that receives it."""
 
     __api_key__: ClassVar[i16] = i16(DESCRIBE_LOG_DAMAGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableRange(PartForm):
-    """Offsets from `first_offset` up to `next_offset`, and why they cannot be read."""
+    """A damaged range: offsets from `first_offset` up to `next_offset`, and why they cannot be read."""
 
     __api_key__: ClassVar[i16] = i16(DESCRIBE_LOG_DAMAGE)
     first_offset: i64 = field(metadata=_INT64)
@@ -66,7 +72,7 @@ class UnreadableRange(PartForm):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaDamage(PartForm):
-    """A replica with damaged ranges, or, without ranges, one that is not served at all.
+    """A replica with damaged ranges or, without ranges, a replica that is not served at all.
 
     `leader_id` is -1 without a leader; `repair` is the state of the repair, or why the replica is not served.
     """
@@ -81,7 +87,10 @@ class ReplicaDamage(PartForm):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeLogDamageResponse(ResponseForm):
-    """The damaged ranges of a broker's logs. `ranges_total` counts all ranges; `partitions` may have fewer of them."""
+    """Response with the damaged ranges of a broker's logs.
+
+    `ranges_total` counts all ranges; `partitions` may list fewer of them.
+    """
 
     __api_key__: ClassVar[i16] = i16(DESCRIBE_LOG_DAMAGE)
     broker_id: i32 = field(metadata=_INT32)
@@ -91,7 +100,10 @@ class DescribeLogDamageResponse(ResponseForm):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptLogLossRequest(RequestForm):
-    """All damaged ranges of a leader's log from `first_offset`, where one begins, to `next_offset`, where one ends."""
+    """Request to give up the records of all damaged ranges of a leader's log between two offsets.
+
+    A damaged range begins at `first_offset`, and one ends at `next_offset`.
+    """
 
     __api_key__: ClassVar[i16] = i16(ACCEPT_LOG_LOSS)
     topic: str = field(metadata=_STRING)
@@ -102,7 +114,7 @@ class AcceptLogLossRequest(RequestForm):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptLogLossResponse(ResponseForm):
-    """The answer to AcceptLogLoss.
+    """Response to AcceptLogLoss.
 
     Without an error, consumers skip the offsets from now on, and this cannot be undone.
     """

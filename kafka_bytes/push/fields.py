@@ -15,18 +15,18 @@ from kafka_bytes.errors import FormatError
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
-"""Returns its result at the end. It may be paused at each `yield`."""
+"""A generator that returns its result at the end. Its work may be paused at each `yield`."""
 COUNT_MAX = 0x7FFF
-"""Limit of the items of a list: their number has 16 bits."""
+"""Limit of the items of a list, whose number is written in 16 bits."""
 TEXT_BYTES_MAX = 0x7FFF
-"""Limit of the bytes of a text: its length has 16 bits."""
+"""Limit of the bytes of a text, whose length is written in 16 bits."""
 _SHORT = Struct(">h")
 _ITEMS_OF_A_STEP = 16
 """Items of a list that are read between two breaks: some tens of microseconds."""
 
 
 class UnfitError(FormatError):
-    """A value is beyond its limit. It was skipped, so the fields after it can be read."""
+    """A value of a push message is beyond its limit. The value was skipped, so the fields after it can be read."""
 
     def __init__(self, text: str, field: str = "") -> None:
         """`field` is the message's field, which is known once the message was read to its end."""
@@ -46,7 +46,7 @@ def at_once(steps: Steps[T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Field(Generic[T]):
-    """One kind of value. `kind` is its name on the page about the protocol."""
+    """A kind of value: its name on the page about the push protocol, and how its bytes are read and written."""
 
     kind: str
     read: Callable[[Cursor], T]
@@ -56,7 +56,7 @@ class Field(Generic[T]):
     names: tuple[str, ...] = ()
     """The names of a struct's fields."""
     in_steps: Callable[[Cursor], Steps[T]] | None = None
-    """Reads a list with breaks; None for short values."""
+    """Reads a list with breaks; None for kinds whose values are short."""
 
 
 def _number(kind: str, layout: Struct) -> Field[int]:
@@ -114,7 +114,7 @@ def struct(message: Callable[..., T], *fields: Field[Any]) -> Field[T]:
 
 
 def array(item: Field[T]) -> Field[tuple[T, ...]]:
-    """Return a field for a list, preceded by its number of items as an int16."""
+    """Return a field for a list; the number of its items precedes them as an int16."""
 
     def read_in_steps(cursor: Cursor) -> Steps[tuple[T, ...]]:
         (count,) = cursor.fixed(_SHORT)
@@ -142,7 +142,7 @@ def array(item: Field[T]) -> Field[tuple[T, ...]]:
 
 
 def last(field: Field[T]) -> Field[T | None]:
-    """Return the last field of a message, which may be missing: None then."""
+    """Return the last field of a message, which old senders leave out: its value is None then."""
 
     def read_in_steps(cursor: Cursor) -> Steps[T | None]:
         if not cursor.left:

@@ -32,7 +32,10 @@ from kafka_bytes.push.fields import (
 M = TypeVar("M")
 
 ID_BYTES_MAX = 1_024
-"""Limit for group and consumer ids. Clients of that time made ids of some 80 bytes: host, time and a random number."""
+"""Limit of the bytes of group and consumer ids.
+
+Ids of clients of that time had some 80: host, time, a random number.
+"""
 _THREAD_SUFFIX_MAX = 6
 """Bytes that a thread's id adds to its consumer's: a hyphen and a number."""
 _TOPIC_BYTES_MAX = 249
@@ -49,7 +52,7 @@ _OWNERSHIP = array(struct(messages.ThreadOwnership, text(ID_BYTES_MAX + _THREAD_
 
 
 class Layout(Generic[M]):
-    """One message, a NamedTuple: its type id if its bytes begin with one, and its fields."""
+    """The bytes of one kind of message, a NamedTuple: its type id, if a type id begins the bytes, and its fields."""
 
     def __init__(self, message: Callable[..., M], type_id: int | None, *fields: Field[Any]) -> None:
         self.message = message
@@ -58,7 +61,7 @@ class Layout(Generic[M]):
         self.names: tuple[str, ...] = getattr(message, "_fields", ())
 
     def write(self, message: M) -> bytes:
-        """Return the whole frame. Raises ValueError if a value is beyond its limit."""
+        """Return the whole frame of a message. Raises ValueError if a value is beyond its limit."""
         parts: Any = message
         body = b"".join([field.write(part) for field, part in zip(self.fields, parts, strict=True)])
         if self.type_id is not None:
@@ -66,15 +69,15 @@ class Layout(Generic[M]):
         return frame(body)
 
     def read(self, frame: memoryview) -> M:
-        """Read a frame without its size.
+        """Read a message from a frame without its size.
 
-        Raises FormatError for a frame that is another message or has bytes after it, and UnfitError for a message
-        with a value beyond its limit.
+        Raises FormatError for a frame that is another message or has bytes after it, and UnfitError for a message with
+        a value beyond its limit.
         """
         return at_once(self.read_in_steps(frame))
 
     def read_in_steps(self, frame: memoryview) -> Steps[M]:
-        """Read a frame without its size, in steps for long lists. Raises FormatError and UnfitError."""
+        """Read a message from a frame without its size, in steps for long lists. Raises FormatError and UnfitError."""
         cursor = Cursor(frame)
         if self.type_id is not None and cursor.fixed(_TYPE) != (self.type_id,):
             raise FormatError(f"the request type id is not {self.type_id}")

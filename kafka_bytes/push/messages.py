@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Broker(NamedTuple):
-    """The draft's broker_struct."""
+    """A broker of the cluster: broker_struct of the protocol draft."""
 
     id: int
     host: str
@@ -12,9 +12,9 @@ class Broker(NamedTuple):
 
 
 class PartitionOffset(NamedTuple):
-    """The draft's offset_struct and partition_struct, which are alike.
+    """The next offset to read of a partition: offset_struct of the protocol draft.
 
-    `partition` is a text, see `partition_text`. `offset` is that of the next record to read.
+    The draft's partition_struct has the same fields. `partition` is a text, see `partition_text`.
     """
 
     topic: str
@@ -23,14 +23,17 @@ class PartitionOffset(NamedTuple):
 
 
 class ThreadOwnership(NamedTuple):
-    """The draft's ownership_struct: what one thread (stream) of a consumer is to read."""
+    """The partitions that one thread (stream) of a consumer has to read: ownership_struct of the protocol draft."""
 
     consumer_thread_id: str
     assigned_parts: tuple[PartitionOffset, ...]
 
 
 class ClusterMetadataRequest(NamedTuple):
-    """Any broker answers it. The draft has no field; `group_id` is the group whose coordinator is wanted."""
+    """Request for the coordinator of a group, which any broker answers.
+
+    The draft has no field; `group_id` is the group whose coordinator is wanted.
+    """
 
     group_id: str | None = None
 
@@ -39,7 +42,7 @@ NO_COORDINATOR = -1
 
 
 class ClusterMetadataResponse(NamedTuple):
-    """The answer to ClusterMetadata. `coordinator_id` is NO_COORDINATOR with every error."""
+    """Response to ClusterMetadata. `coordinator_id` is NO_COORDINATOR with every error."""
 
     error_code: int
     coordinator_id: int
@@ -47,25 +50,31 @@ class ClusterMetadataResponse(NamedTuple):
 
 
 class RegisterConsumerRequest(NamedTuple):
-    """A consumer's registration with the coordinator of its group, which calls it on this connection from then on."""
+    """Registration of a consumer with its group's coordinator.
+
+    From then on, the coordinator calls the consumer on this connection.
+    """
 
     group_id: str
     consumer_id: str
     topic_count: str
     auto_commit: bool
     auto_offset_rest: str
-    """The draft's spelling."""
+    """The policy for groups without an offset, in the draft's spelling: `rest` for `reset`."""
     session_timeout_ms: int
 
 
 class RegisterConsumerResponse(NamedTuple):
-    """Sent before the coordinator's first call."""
+    """Response to RegisterConsumer, sent before the coordinator's first call."""
 
     error_code: int
 
 
 class PingRequest(NamedTuple):
-    """Checks that the consumer is alive. `num_retries` counts the preceding pings that were not answered in time."""
+    """Call that checks that the consumer is alive.
+
+    `num_retries` counts the preceding pings that were not answered in time.
+    """
 
     consumer_id: str
     num_retries: int
@@ -83,13 +92,13 @@ class PingResponse(NamedTuple):
 
 
 class StopFetcherRequest(NamedTuple):
-    """Orders the consumer to stop reading, and to report its offsets."""
+    """Call that orders the consumer to stop reading and to report its offsets."""
 
     consumer_id: str
 
 
 class StopFetcherResponse(NamedTuple):
-    """The consumer delivers no record any more once it has sent this.
+    """Response to StopFetcher: after sending it, the consumer delivers no more records.
 
     `offset_info` is None unless the consumer registered with auto_commit.
     """
@@ -100,7 +109,10 @@ class StopFetcherResponse(NamedTuple):
 
 
 class StartFetcherRequest(NamedTuple):
-    """Orders the consumer to read these partitions only, from these offsets on. Without threads it reads nothing."""
+    """Call that orders the consumer to read these partitions only, from these offsets on.
+
+    Without threads, the consumer reads nothing.
+    """
 
     consumer_id: str
     ownership_info: tuple[ThreadOwnership, ...]
@@ -108,7 +120,7 @@ class StartFetcherRequest(NamedTuple):
 
 
 class StartFetcherResponse(NamedTuple):
-    """The consumer reads the partitions that the request assigns."""
+    """Response to StartFetcher: the consumer reads the partitions that the request assigns."""
 
     error_code: int
     consumer_id: str

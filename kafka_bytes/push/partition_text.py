@@ -10,12 +10,15 @@ _PARTITION_MAX = 0x7FFFFFFF
 
 
 def partition_text(leader: int, partition: int) -> str:
-    """Return the partition as text, after the id of its leader; without an id while there is no leader."""
+    """Return the text of a partition: the id of its leader, and its number.
+
+    The id is left out while there is no leader.
+    """
     return f"{leader}-{partition}" if leader >= 0 else str(partition)
 
 
 def read_partition(text: str) -> tuple[int, int]:
-    """Return the leader that the text names, or NO_LEADER, and the partition. Raises FormatError."""
+    """Return the leader that a partition's text names, or NO_LEADER, and the partition. Raises FormatError."""
     found = _TEXT.fullmatch(text)
     if found is None or int(found[2]) > _PARTITION_MAX:
         raise FormatError(f"{text[:100]!r} does not name a partition")

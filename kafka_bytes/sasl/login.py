@@ -24,14 +24,14 @@ _Token = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """A login module: the last part of its class name, and its options, which may be secret."""
+    """A login module of `sasl.jaas.config`: the last part of its class name, and its options. Options may be secret."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)
 
 
 def login_module(text: str, key: str = "sasl.jaas.config") -> LoginModule:
-    """Return the only login module of `text`. Raises FormatError, which names `key` and quotes no value."""
+    """Return the only login module of `text`. Raises FormatError: its message names `key` and quotes no value."""
     tokens = _tokens(text, key)
     if len(tokens) < 3 or tokens[0][0] == "sign":
         raise _problem(key, 'is not `LoginModuleClass required option="value";`')

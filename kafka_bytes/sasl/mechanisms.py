@@ -14,25 +14,28 @@ _TOLD_MAX = 200
 
 
 class SaslError(Exception):
-    """The exchange cannot succeed; the message is half a sentence for users."""
+    """Error for an exchange that cannot succeed. Its message is half a sentence for users."""
 
 
 class SaslExchange(Protocol):
-    """One authentication: `first` once, then `respond` for each challenge until it returns None."""
+    """The client's side of one authentication.
+
+    Call `first` once, then `respond` for each challenge until `respond` returns None.
+    """
 
     @property
     def mechanism(self) -> str:
-        """Kafka's name of the mechanism."""
+        """Return Kafka's name of the SASL mechanism."""
 
     def first(self) -> bytes:
-        """Return the first token."""
+        """Return the first token that the client sends."""
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Return the next token; None if the exchange is complete. Raises SaslError."""
+        """Return the token that answers the broker's challenge; None if the exchange is complete. Raises SaslError."""
 
 
 class PlainExchange:
-    """PLAIN: one token with the user name and the password."""
+    """The mechanism PLAIN: one token with the user name and the password."""
 
     mechanism = PLAIN
 
@@ -49,9 +52,10 @@ class PlainExchange:
 
 
 class BearerExchange:
-    """OAUTHBEARER: one token with a bearer token.
+    """The mechanism OAUTHBEARER: one token with a bearer token.
 
-    A broker refuses it by a challenge in JSON, which the client acknowledges before the broker ends the exchange.
+    A broker that rejects the token sends a challenge in JSON. The client acknowledges it, and then the broker ends the
+    exchange.
     """
 
     mechanism = OAUTHBEARER
@@ -69,7 +73,7 @@ class BearerExchange:
 
 
 def refusal_words(message: str | None) -> str:
-    """Return the broker's reason for a refused authentication, for an error text."""
+    """Return the broker's reason for a rejected authentication, as words of an error message."""
     if not message:
         return "the broker gave no reason"
     try:

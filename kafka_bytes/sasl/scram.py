@@ -17,18 +17,24 @@ from kafka_bytes.sasl.mechanisms import SaslError
 SCRAM_SHA_256 = "SCRAM-SHA-256"
 SCRAM_SHA_512 = "SCRAM-SHA-512"
 HASHES: Final[Mapping[str, str]] = MappingProxyType({SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"})
-"""Names of the hash functions by mechanism."""
+"""Names of SCRAM's hash functions, by mechanism."""
 SCRAM_MECHANISMS = tuple(HASHES)
 ITERATIONS_MIN = 4096
 ITERATIONS_MAX = 200_000
-"""A broker that requests more is refused: each iteration costs the client processor time. Kafka allows 16384."""
+"""Limit of iterations: a broker that requests more is refused, because each costs the client processor time.
+
+Kafka allows 16384.
+"""
 _GS2_HEADER = "n,,"
 _SERVER_NONCE_MAX = 512
 _TOLD_MAX = 64
 
 
 class ScramExchange:
-    """SCRAM without channel binding. The server's signature is verified: an impostor cannot complete the exchange."""
+    """The mechanism SCRAM without channel binding.
+
+    The server's signature is verified, so an impostor cannot complete it.
+    """
 
     def __init__(self, mechanism: str, username: str, password: str, nonce: str) -> None:
         """`nonce`: printable ASCII characters without a comma, new and random for each exchange."""

@@ -47,9 +47,12 @@ log = logging.getLogger("sluicegate_operator")
 
 _BEAT_S = 5.0
 LEASE_THREADS = 2
-"""Two, so that a renewal is sent even if the one before still waits for its answer."""
+"""Number of threads for the Lease. With two, a renewal is sent even if the previous one still waits for its answer."""
 RELEASE_TIMEOUT_S = 120.0
-"""Time limit for the Lease of an operator that is stopping: it has 30 s, and the Lease of a crashed one lasts 15 s."""
+"""Time limit in seconds for releasing the Lease when the operator stops.
+
+The operator has 30 s to stop, and the Lease of a crashed one lasts 15 s.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -24,20 +24,23 @@ REQUEST_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_MIN_S = 0.5
 METRICS_CONNECTIONS = 64
 ADMISSION_CONNECTIONS = 128
-"""Each connection takes 0.3 MiB, for TLS."""
+"""Maximum number of connections to the webhook, each of which takes 0.3 MiB, for TLS."""
 ADMISSION_CHECK_S = 60.0
 ADMISSION_CHECK_MIN_S = 0.5
 LEASE_REQUEST_PART = 1 / 3
-"""Maximum duration of a request, as a part of the Lease. A renewal holds it for two thirds, see kube.lease."""
+"""Maximum duration of a request, as a fraction of the Lease's duration.
+
+A renewal gets two thirds of the duration, see kube.lease.
+"""
 
 
 class SettingsError(Exception):
-    """A setting that cannot be used; the message names it and the allowed values."""
+    """Error for a setting that cannot be used. The message names the setting and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    """The webhook that warns when objects are applied.
+    """The settings of the webhook that warns when objects are applied.
 
     - `listener`: host and port.
     - `hosts`: names and addresses that API servers connect to, for which the certificate is valid.

@@ -8,19 +8,19 @@ _CLOSE_S = 1.0
 
 
 class ClosingConnections:
-    """Owns the tasks that wait for the ends of closed connections. Each takes `_CLOSE_S` at most."""
+    """The tasks that wait for the ends of closed connections. Each takes `_CLOSE_S` at most."""
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
 
     def add(self, writer: asyncio.StreamWriter) -> None:
-        """Take over a writer that has been closed."""
+        """Wait for the end of a closed writer from now on."""
         if writer not in self._tasks:
             self._tasks[writer] = task = asyncio.create_task(_end(writer))
             task.add_done_callback(lambda _: self._tasks.pop(writer, None))
 
     async def wait(self) -> None:
-        """Return when no connection is left."""
+        """Wait until all closing connections are closed."""
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()))
 

@@ -18,7 +18,10 @@ def host_port(host: str, port: int) -> str:
 
 
 class FrameConnection:
-    """Sends and receives frames. Raises OSError once the connection has ended, ProtocolError for large frames."""
+    """A connection to a broker that sends and receives frames.
+
+    Raises OSError once the connection has ended, ProtocolError for large frames.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class FrameConnection:
         return opened
 
     async def receive(self) -> memoryview:
-        """Return one frame without its size."""
+        """Return the next frame from the broker, without its size."""
         try:
             (size,) = SIZE.unpack(await self._reader.readexactly(SIZE.size))
             frame_bytes_max = self._settings.frame_bytes_max
@@ -81,7 +84,7 @@ class FrameConnection:
             raise
 
     def send(self, frame: bytes) -> None:
-        """Send a frame without waiting until it has left: frames sent are small."""
+        """Send a frame without waiting until it has left, because sent frames are small."""
         self._writer.write(frame)
 
     def close(self) -> None:
@@ -91,7 +94,7 @@ class FrameConnection:
 
     @property
     def expired(self) -> bool:
-        """Whether the authenticated session ends soon, so that no more requests may be sent."""
+        """Return whether the authenticated session ends soon, so that no more requests may be sent."""
         return asyncio.get_running_loop().time() >= self.expires_s
 
     async def _authenticate(self, ask: Ask) -> None:
@@ -126,7 +129,10 @@ class FrameConnection:
 
 
 class RequestConnection(FrameConnection):
-    """Sends requests and receives their responses in order. The response to a cancelled request is discarded."""
+    """A connection that sends requests and receives their responses in order.
+
+    The response to a cancelled request is discarded.
+    """
 
     def __init__(
         self,
@@ -142,16 +148,19 @@ class RequestConnection(FrameConnection):
 
     @property
     def owed(self) -> int:
-        """Number of pending responses."""
+        """Return the number of requests without a response yet."""
         return len(self._asked)
 
     @property
     def forsaken(self) -> bool:
-        """Whether responses are pending and no caller waits for any of them."""
+        """Return whether responses are pending and no caller waits for any of them."""
         return bool(self._asked) and all(answer.done() for answer in self._asked.values())
 
     async def ask(self, request: Request, timeout_s: float) -> memoryview:
-        """Return the body of the response. Raises OSError; a timeout raises it, too, and ends the connection."""
+        """Send a request and return the body of the response.
+
+        Raises OSError. A timeout also raises it, and ends the connection.
+        """
         if self.ended:
             raise ConnectionResetError("the connection has ended")
         if self._receiving is None:

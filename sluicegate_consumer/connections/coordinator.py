@@ -19,7 +19,10 @@ _AGAIN_S = 1.1
 
 
 class CoordinatorConnection(FrameConnection):
-    """Sends frames and receives calls. Raises AuthenticationError if the broker refuses to authenticate again."""
+    """The connection to the coordinator, which sends frames and receives calls.
+
+    Raises AuthenticationError if the broker refuses to authenticate again.
+    """
 
     def __init__(
         self,

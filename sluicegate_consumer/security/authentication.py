@@ -20,11 +20,11 @@ _STEPS_MAX = 5
 """Maximum number of tokens of one authentication; SCRAM has two."""
 
 Ask = Callable[[Request], Awaitable[memoryview]]
-"""Sends a request and returns the body of its response."""
+"""Function that sends a request and returns the body of its response."""
 
 
 async def authenticate(peer: str, sasl: Sasl, ask: Ask) -> float:
-    """Authenticate, and return the lifetime of the session in seconds; 0 if it does not end (KIP-368).
+    """Authenticate a connection, and return the lifetime of the session in seconds; 0 for no end (KIP-368).
 
     Raises AuthenticationError, whose text contains no secret, ProtocolError, and the errors of `ask`.
     """

@@ -15,7 +15,7 @@ PASSWORD_MECHANISMS = (PLAIN, *SCRAM_MECHANISMS)
 
 @dataclass(frozen=True, slots=True)
 class SaslPassword:
-    """PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512 with a user name and a password. Raises SettingsError."""
+    """Credentials for PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512: a user name and a password. Raises SettingsError."""
 
     mechanism: str
     username: str
@@ -36,7 +36,7 @@ class SaslPassword:
             raise SettingsError(f"the username or password for {self.mechanism} cannot be encoded as UTF-8") from None
 
     async def exchange(self) -> SaslExchange:
-        """Return the exchange of one authentication."""
+        """Return the client's side of one authentication."""
         return self._exchange()
 
     def _exchange(self) -> SaslExchange:
@@ -47,10 +47,10 @@ class SaslPassword:
 
 @dataclass(frozen=True, slots=True)
 class SaslToken:
-    """OAUTHBEARER. `token` returns a valid access token; it is called for each authentication.
+    """Credentials for OAUTHBEARER. `token` returns a valid access token; it is called for each authentication.
 
-    It is an async function, or a function that runs in a thread. OSError from it is tried again. Any other error ends
-    the consumer.
+    `token` is an async function, or a function that runs in a thread. After an OSError from `token`, the authentication
+    is tried again. Any other error ends the consumer.
     """
 
     token: Callable[[], str] | Callable[[], Awaitable[str]] = field(repr=False)
@@ -61,7 +61,7 @@ class SaslToken:
             raise SettingsError("the token of SaslToken must be a function that returns an access token")
 
     async def exchange(self) -> SaslExchange:
-        """Return the exchange of one authentication. Raises AuthenticationError, SaslError or OSError."""
+        """Return the client's side of one authentication. Raises AuthenticationError, SaslError or OSError."""
         try:
             found = await self._found()
         except OSError:

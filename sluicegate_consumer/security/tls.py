@@ -9,7 +9,7 @@ _ALERTS = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
 
 
 def handshake_failure(error: OSError, host: str) -> str | None:
-    """Return why the handshake with a host failed for good; None if another attempt may succeed."""
+    """Return why the TLS handshake with a host failed for good; None if another attempt may succeed."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the broker's certificate is not accepted for {host}: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and not isinstance(error, _PASSING):

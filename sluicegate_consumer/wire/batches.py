@@ -37,7 +37,7 @@ class Batch(NamedTuple):
 
 
 def split(fetched: memoryview) -> Iterator[Batch]:
-    """Yield the complete batches of a fetch; a truncated last batch is left out."""
+    """Yield the complete batches of a fetch. A truncated last batch is left out."""
     at = 0
     while len(fetched) - at >= HEADER_BYTES:
         header = parse_header(fetched, at)
@@ -83,7 +83,10 @@ def _is_abort(batch: Batch, limit: int) -> bool:
 
 
 def records(batch: Batch, limit: int) -> Iterator[ParsedRecord]:
-    """Yield records one by one, so that a large batch does not block; decompresses to at most `limit` bytes."""
+    """Yield the records of a batch one by one, so that a large batch does not block.
+
+    Decompresses to at most `limit` bytes.
+    """
     header = batch.header
     try:
         yield from read_records(header, bytes(unpack(header.attributes & COMPRESSION_MASK, batch.packed, limit)))

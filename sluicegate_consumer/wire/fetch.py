@@ -18,7 +18,10 @@ _ABORTED = Struct(">qq")
 
 
 class Wanted(NamedTuple):
-    """A partition to fetch, its start offset, and the maximum number of bytes (or one batch of any size)."""
+    """A partition to fetch, its start offset, and the maximum number of bytes.
+
+    One batch of any size may exceed this maximum.
+    """
 
     topic: str
     partition: int
@@ -28,7 +31,7 @@ class Wanted(NamedTuple):
 
 
 class FetchLimits(NamedTuple):
-    """How long the broker may wait for `bytes_min`, and the maximum size of its response."""
+    """Limits of one Fetch request: the longest wait for `bytes_min`, and the maximum size of the response."""
 
     wait_ms: int
     bytes_min: int
@@ -44,9 +47,9 @@ class Aborted(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """A partition of a Fetch response.
+    """A partition in a Fetch response.
 
-    `records` are batches from the one that has the offset, at any position in it; the last may be truncated.
+    `records` are whole batches, of which the first may begin before the wanted offset. The last batch may be truncated.
     """
 
     topic: str

@@ -16,7 +16,7 @@ INT16_MAX, INT32_MAX = 0x7FFF, 0x7FFFFFFF
 
 
 class Cursor(cursor.Cursor):
-    """Reads one frame from beginning to end."""
+    """Reader of one frame from beginning to end."""
 
     __slots__ = ()
     truncated = malformed = ProtocolError
@@ -37,7 +37,7 @@ class Cursor(cursor.Cursor):
         return self.utf8(length)
 
     def items(self, count_layout: Struct, read: Callable[["Cursor"], T]) -> tuple[T, ...]:
-        """Read a list, which begins with its count. A null list, which Kafka uses in places, is empty."""
+        """Read a list, which begins with the count of its items. A null list, which Kafka uses in places, is empty."""
         count = self.number(count_layout)
         if count > self.left:
             raise ProtocolError(f"a list announces {count} items, but only {self.left} bytes are left")
@@ -52,7 +52,7 @@ def text(value: str) -> bytes:
 
 
 def items(count_layout: Struct, parts: Iterable[bytes]) -> bytes:
-    """Encode a list of items that are already encoded."""
+    """Encode a list of already encoded items, preceded by their number."""
     listed = list(parts)
     if len(listed) > (INT16_MAX if count_layout is INT16 else INT32_MAX):
         raise ValueError(f"a list of {len(listed)} items is too long")

@@ -45,7 +45,7 @@ def api_versions_request() -> Request:
 
 
 def read_api_versions(body: memoryview) -> Mapping[int, tuple[int, int]]:
-    """Return the lowest and the highest version of each API."""
+    """Read an ApiVersions response: return the lowest and the highest version of each API."""
     cursor = Cursor(body)
     code = cursor.number(INT16)
     if code:
@@ -55,7 +55,7 @@ def read_api_versions(body: memoryview) -> Mapping[int, tuple[int, int]]:
 
 
 class Leader(NamedTuple):
-    """The leader of one partition. `node` is -1 if there is none; `error_code` gives the reason."""
+    """The leader of one partition. `node` is -1 without a leader; then `error_code` gives the reason."""
 
     error_code: int
     node: int
@@ -124,7 +124,7 @@ def list_offsets_request(sought: Iterable[Sought], *, read_committed: bool) -> R
 
 
 def read_list_offsets(body: memoryview) -> Mapping[tuple[str, int], tuple[int, int]]:
-    """Return error code and offset of each partition."""
+    """Read a ListOffsets response: return error code and offset of each partition."""
     cursor = Cursor(body)
     cursor.number(INT32)
     found: dict[tuple[str, int], tuple[int, int]] = {}
@@ -151,7 +151,7 @@ def offset_commit_request(group_id: str, member_id: str, offsets: Iterable[tuple
 
 
 def read_offset_commit(body: memoryview) -> Mapping[tuple[str, int], int]:
-    """Return the error code of each partition."""
+    """Read an OffsetCommit response: return the error code of each partition."""
     cursor = Cursor(body)
     cursor.number(INT32)
     found: dict[tuple[str, int], int] = {}

@@ -30,7 +30,7 @@ _CALLS: Mapping[int, Layout[Any]] = {
 class PartitionOffset(NamedTuple):
     """An offset of one partition in the push protocol.
 
-    `offset` is that of the next record; below 0 if none was read. `leader` is NO_LEADER if it is unknown.
+    `offset` is that of the next record to read; below 0 if none was read. `leader` is NO_LEADER if it is unknown.
     """
 
     topic: str
@@ -40,7 +40,7 @@ class PartitionOffset(NamedTuple):
 
 
 class StartFetcher(NamedTuple):
-    """Assigns exactly these partitions to the streams, by the number of the stream."""
+    """The coordinator's call that assigns exactly these partitions to the streams, by the number of the stream."""
 
     consumer_id: str
     streams: tuple[tuple[int, tuple[PartitionOffset, ...]], ...]
@@ -59,7 +59,7 @@ def read_cluster_metadata(raw: memoryview) -> ClusterMetadataResponse:
 
 
 class Registration(NamedTuple):
-    """The fields of RegisterConsumerRequest, in order."""
+    """The registration of a consumer: the fields of RegisterConsumerRequest, in order."""
 
     group_id: str
     consumer_id: str
@@ -78,7 +78,7 @@ def read_registered(raw: memoryview) -> int:
 
 
 def read_call(raw: memoryview) -> Call:
-    """Parse a call of the coordinator."""
+    """Parse the coordinator's call to a push consumer."""
     (kind,) = Cursor(raw).fixed(INT16)
     layout = _CALLS.get(kind)
     if layout is None:

@@ -10,14 +10,14 @@ _HANDSHAKE_VERSION, _AUTHENTICATE_VERSION = 1, 1
 
 
 class Handshake(NamedTuple):
-    """A broker's answer to a mechanism: an error code, and the mechanisms that the listener accepts."""
+    """A broker's answer to SaslHandshake: an error code, and the mechanisms that the listener accepts."""
 
     error_code: int
     mechanisms: tuple[str, ...]
 
 
 class Authenticated(NamedTuple):
-    """A broker's answer to a token. `lifetime_ms` is 0 if the session does not end."""
+    """A broker's answer to SaslAuthenticate. `lifetime_ms` is 0 if the session does not end."""
 
     error_code: int
     error_message: str | None
@@ -30,7 +30,7 @@ def handshake_request(mechanism: str) -> Request:
 
 
 def read_handshake(body: memoryview) -> Handshake:
-    """Read the answer to SaslHandshake. Raises ProtocolError."""
+    """Parse the broker's answer to SaslHandshake. Raises ProtocolError."""
     cursor = Cursor(body)
     found = Handshake(cursor.number(INT16), cursor.items(INT32, lambda each: each.text()))
     cursor.end()
@@ -42,7 +42,7 @@ def authenticate_request(token: bytes) -> Request:
 
 
 def read_authenticated(body: memoryview) -> Authenticated:
-    """Read the answer to SaslAuthenticate. Raises ProtocolError."""
+    """Parse the broker's answer to SaslAuthenticate. Raises ProtocolError."""
     cursor = Cursor(body)
     code, message = cursor.number(INT16), cursor.nullable_text()
     challenge = bytes(cursor.view(cursor.number(INT32)))

@@ -69,6 +69,15 @@ def test_each_limit_holds_connections_and_has_the_name_of_its_quota(target: dict
     assert limits.notes == ()
 
 
+@pytest.mark.parametrize("target", [{"broker": {}}, {"listener": LISTENER}, {"ip": IP}, {"cidr": "10.0.0.0/24"}])
+def test_a_rate_of_the_cluster_is_tried_as_one_of_each_broker_with_a_note(target: dict[str, Any]) -> None:
+    shared = {"limitIs": "Shared"} if "cidr" in target else {}
+    limits = tried(a_quota(target, maxConnectionCreationRate=1, scope="Cluster", **shared))
+    assert limits.name_of(met(limits)) == "shop/limit"
+    (note,) = limits.notes
+    assert "scope Cluster, and is tried as if each broker had the whole rate" in note
+
+
 def test_the_stricter_of_two_quotas_gives_its_name_and_the_other_a_note() -> None:
     limits = tried(
         a_quota({"listener": LISTENER}, "weak", maxConnectionCreationRate=9),

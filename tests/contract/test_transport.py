@@ -12,6 +12,7 @@ import pytest
 from broker_runtime.network.connection.output import send
 from broker_runtime.network.sockets.tls_transport import TlsTransport
 from broker_runtime.network.sockets.transport import FileUnreadableError, PlainTransport, Transport
+from broker_runtime.wire.answer_memory import READ_AHEAD_BYTES
 from broker_runtime.wire.reply import Chunk, FileRegion
 from tests.support.dashboards.certificate import make_certificate
 from tests.support.fakes.memory_transport import EncryptingTransport, MemoryTransport
@@ -73,7 +74,7 @@ class MemoryPeer:
 
 
 class TlsPeer:
-    """Owns the other end of a socket, and speaks TLS over it."""
+    """The other end of a socket, which speaks TLS."""
 
     def __init__(self, transport: BufferedTls, connected: socket.socket) -> None:
         self._transport = transport
@@ -261,6 +262,27 @@ def test_parts_of_files_are_sent_between_bytes(ends: Ends, tmp_path: Path) -> No
             send(transport, chunks)
             arrived += peer.received()
     assert arrived == b"a" + content[7:200_007] + b"b" + content[:500] + b"c"
+
+
+def test_small_parts_of_files_are_read_only_as_the_peer_takes_them(ends: Ends, tmp_path: Path) -> None:
+    """Otherwise a peer that takes nothing would keep all of them in memory."""
+    transport, peer = ends
+    content = bytes(range(250)) * 120
+    path = tmp_path / "segment.log"
+    path.write_bytes(content)
+    with path.open("rb") as opened:
+        file = OpenFile(opened)
+        chunks: list[Chunk] = [FileRegion(file, 0, len(content)) for _ in range(600)]
+        taken, arrived = 0, bytearray()
+        for _ in range(10):
+            taken += send(transport, chunks)
+            in_memory = sum(len(chunk) for chunk in chunks if not isinstance(chunk, FileRegion))
+            assert in_memory <= READ_AHEAD_BYTES
+        assert taken < 600 * len(content), "the peer has taken nothing"
+        while chunks:
+            taken += send(transport, chunks)
+            arrived += peer.received()
+    assert bytes(arrived) == content * 600
 
 
 def test_a_file_that_ends_before_the_region_is_told_apart_from_a_stream_that_failed(ends: Ends, tmp_path: Path) -> None:

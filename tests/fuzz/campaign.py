@@ -19,7 +19,10 @@ _REACHED = re.compile(r"cov: (\d+) ft: (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the process of one target did. `fault` is the end of its output if it has found a fault, or has ended."""
+    """The outcome of the process of one target.
+
+    `fault` is the end of its output if it has found a fault, or has ended.
+    """
 
     name: str
     inputs: int
@@ -60,7 +63,7 @@ def campaign(names: Sequence[str], seconds: float, folder: Path, jobs: int) -> I
 
 
 def outcome(name: str, code: int | None, output: str) -> Outcome:
-    """Return what the output of a process says. `code` is its exit code, None if it did not end in time."""
+    """Return the outcome in the output of a process. `code` is its exit code, None if it did not end in time."""
     executed, reached = _EXECUTED.findall(output), _REACHED.findall(output)
     fault = None
     if code != 0:

@@ -34,7 +34,7 @@ Connect = Callable[[], socket.socket]
 
 @dataclass(slots=True)
 class Report:
-    """What was sent, and what is left of the broker."""
+    """The report of a run: what was sent, and the state of the broker afterwards."""
 
     sent: dict[str, int]
     connections: int

@@ -16,7 +16,10 @@ Run = Callable[[bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`seeds` are valid inputs, made by the code that writes them. No input has more than `bytes_max` bytes."""
+    """A function to fuzz.
+
+    `seeds` are valid inputs, made by the code that writes them. No input has more than `bytes_max` bytes.
+    """
 
     name: str
     run: Run

@@ -22,7 +22,7 @@ from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.errors import ProtocolError
 from broker_runtime.node.process.garbage import GarbageCollector
 from broker_runtime.wire.messages import encode_request_body, frame_request
-from broker_runtime.wire.reply import PendingReply, Reply
+from broker_runtime.wire.reply import PendingReply, Reply, parts_of
 from broker_runtime.wire.versions import CREATE_TOPICS
 from tests.simulation.cluster.machine.loop import VirtualLoop
 from tests.simulation.cluster.machine.network import Network
@@ -53,16 +53,18 @@ class Taken:
     """The cost of a request, in seconds of processor time.
 
     `longest_s` is the longest callback of the event loop, without the garbage collections in it. `longest_collection_s`
-    is the longest of those.
+    is the longest of those. `longest_iteration_s` is the longest iteration of the loop with all of its callbacks,
+    without garbage collections.
     """
 
     longest_s: float
     longest_collection_s: float
+    longest_iteration_s: float
     total_s: float
-    answer_bytes: int | None
-    """None if the connection was closed."""
-    refusals: tuple[str, ...]
-    """Kinds of its refusals."""
+    answer: bytes | None = None
+    """The frame of the answer; None without a request, or if the connection was closed."""
+    refusals: tuple[str, ...] = ()
+    """Kinds of the broker's refusals."""
 
 
 class _WorkingLoop(VirtualLoop):
@@ -70,13 +72,18 @@ class _WorkingLoop(VirtualLoop):
 
     def __init__(self) -> None:
         self._began_s: float | None = None
-        self._collection_began_s = self._collected_s = 0.0
+        self._collection_began_s = self._collected_s = self._in_threads_s = 0.0
         super().__init__(0, float("inf"))
         self.begin()
 
     def begin(self) -> None:
         """Start a measurement."""
-        self.longest_s = self.longest_collection_s = self.total_s = 0.0
+        self.longest_s = self.longest_collection_s = self.longest_iteration_s = self.total_s = 0.0
+
+    def taken(self, answer: bytes | None = None, refusals: tuple[str, ...] = ()) -> Taken:
+        """Return the measurement since its start."""
+        longest = self.longest_s, self.longest_collection_s, self.longest_iteration_s
+        return Taken(*longest, self.total_s, answer, refusals)
 
     def on_collection(self, phase: str, _: dict[str, int]) -> None:
         """Measure a collection, as a callback of the garbage collector."""
@@ -113,8 +120,19 @@ class _WorkingLoop(VirtualLoop):
         """Run a function without counting its time: a thread of the disk would do it."""
         before_s = time.thread_time()
         super()._execute(done, func, args)
+        taken_s = time.thread_time() - before_s
         assert self._began_s is not None
-        self._began_s += time.thread_time() - before_s
+        self._began_s += taken_s
+        self._in_threads_s += taken_s
+
+    def _run_once(self) -> None:
+        began_s = self._working_s()
+        super()._run_once()  # type: ignore[misc]
+        self.longest_iteration_s = max(self.longest_iteration_s, self._working_s() - began_s)
+
+    def _working_s(self) -> float:
+        """Return the processor time so far, without garbage collections and the work of other threads."""
+        return time.thread_time() - self._collected_s - self._in_threads_s
 
 
 class MeasuredNode:
@@ -131,7 +149,11 @@ class MeasuredNode:
 
     def ask(self, role: Role, key: int, version: int, body: bytes) -> Taken:
         """Send this request on a separate connection, and wait for the answer and the work after it."""
-        frame = memoryview(bytearray(frame_request(key, version, 1, body)))[_SIZE_BYTES:]
+        return self.send(role, frame_request(key, version, 1, body))
+
+    def send(self, role: Role, request: bytes) -> Taken:
+        """Send the frame of a request as `ask` does."""
+        frame = memoryview(bytearray(request))[_SIZE_BYTES:]
         return self._loop.run_until_complete(self._ask(self.dispatcher(role), frame))
 
     async def _ask(self, dispatcher: Dispatcher[Any], frame: memoryview) -> Taken:
@@ -145,8 +167,18 @@ class MeasuredNode:
             reply = await answered
         await asyncio.sleep(0.1)
         refusals = (*connection.refusals, *connection.noted)
-        size = None if reply is None else sum(map(len, reply))
-        return Taken(loop.longest_s, loop.longest_collection_s, loop.total_s, size, tuple(kind for kind, _ in refusals))
+        answer = None if reply is None else b"".join(parts_of(reply))
+        return loop.taken(answer, tuple(kind for kind, _ in refusals))
+
+    def wall_ms(self) -> int:
+        """Return the time of the node in milliseconds since 1970."""
+        return self._process.clock.wall_ms()
+
+    def rest(self, seconds: float) -> Taken:
+        """Let so many seconds of virtual time pass without a request, and return what they cost."""
+        self._loop.begin()
+        self._loop.run_until_complete(asyncio.sleep(seconds))
+        return self._loop.taken()
 
     async def begin(self) -> None:
         """Start the node; return once it serves, with a topic of PARTITIONS partitions."""

@@ -39,7 +39,16 @@ def best_fixed_rate(cost_ms: float, own_load: float) -> float:
     return best
 
 
-@pytest.mark.parametrize(("cost_ms", "own_load"), [(0.1, 0.3), (0.25, 0.1), (0.25, 0.6), (1.0, 0.3), (4.0, 0.1)])
+@pytest.mark.parametrize(
+    ("cost_ms", "own_load"),
+    [
+        pytest.param(0.1, 0.3, marks=pytest.mark.full),
+        pytest.param(0.25, 0.1, marks=pytest.mark.full),
+        (0.25, 0.6),
+        (1.0, 0.3),
+        (4.0, 0.1),
+    ],
+)
 def test_a_storm_is_cut_to_nearly_the_best_fixed_rate(cost_ms: float, own_load: float) -> None:
     loop = adaptive(cost_ms)
     loop.run(100_000, storm_from_10_s, partial(constant, own_load))

@@ -18,7 +18,7 @@ from tests.simulation.cluster.cluster import simulate
 from tests.simulation.cluster.shape import GROUPS, Shape
 
 SEEDS = 7
-BUDGET_S = 6.0
+BUDGET_S = 4.0
 BROKEN_SEEDS = range(1_000, 1_060)
 OFFSETS = replace(GROUPS, groups=(), committers=4, faults=("kill", "power_loss"))
 CLASSIC = replace(GROUPS, groups=("classic",), committers=0)
@@ -88,7 +88,7 @@ def forget_what_members_had_before_a_conversion(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("break_it", "shape", "first"),
     [
-        (answer_before_replication, OFFSETS, 1_007),
+        pytest.param(answer_before_replication, OFFSETS, 1_007, marks=pytest.mark.full),
         pytest.param(end_sessions_whatever_members_say, CLASSIC, 1_000, marks=pytest.mark.full),
         pytest.param(give_away_what_another_member_holds, MODERN, 1_000, marks=pytest.mark.full),
         pytest.param(ask_no_classic_member_to_join, MIXED, 1_001, marks=pytest.mark.full),
@@ -96,7 +96,10 @@ def forget_what_members_had_before_a_conversion(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_a_broken_rule_is_found(break_it: Break, shape: Shape, first: int) -> None:
-    """`first` is the seed that found it at the time of writing; after any change it may be another."""
+    """Break a rule, and expect that a simulation finds it.
+
+    `first` is the seed that found it at the time of writing; after any change it may be another.
+    """
     for seed in (*range(first, BROKEN_SEEDS.stop), *range(BROKEN_SEEDS.start, first)):
         with pytest.MonkeyPatch.context() as broken:
             break_it(broken)

@@ -150,7 +150,10 @@ def commit_an_earlier_offset(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_broken_rule_of_push_groups_is_found(break_it: Break, shape: Shape, first: int, what: str) -> None:
-    """`first` is the seed that found it at the time of writing; after any change it may be another."""
+    """Break a rule of push groups, and expect that a simulation finds it.
+
+    `first` is the seed that found it at the time of writing; after any change it may be another.
+    """
     for seed in (*range(first, BROKEN_SEEDS.stop), *range(BROKEN_SEEDS.start, first)):
         with pytest.MonkeyPatch.context() as broken:
             break_it(broken)

@@ -1,6 +1,6 @@
-"""The dashboard of connection limits: what they admit, delay and refuse, and rates that adapt."""
+"""The dashboard of connection limits: what they admit, delay and refuse, adaptive rates, and rates of the cluster."""
 
-from tools.dashboards.queries import ADAPTIVE, AS_ASKED_FOR, ENFORCED, SOCKET, VARIABLES, now, rate
+from tools.dashboards.queries import ADAPTIVE, AS_ASKED_FOR, ENFORCED, OF_CLUSTER, SOCKET, VARIABLES, now, rate
 from tools.grafana import Dashboard, Panel, Query, Row, Stat
 
 QUOTAS = Dashboard(
@@ -143,6 +143,32 @@ QUOTAS = Dashboard(
                     ],
                     unit="ms",
                     width=12,
+                ),
+            ),
+        ),
+        Row(
+            "Rates of the cluster",
+            (
+                Panel(
+                    "Shares",
+                    "New connections per second that each broker may accept now, and the rate of all brokers together",
+                    [
+                        Query(f"max by (pod, target) ({now(OF_CLUSTER + '_share')})", "{{pod}} {{target}}"),
+                        Query(f"max by (target) ({now(OF_CLUSTER)})", "all brokers, {{target}}"),
+                    ],
+                    unit="ops",
+                ),
+                Panel(
+                    "Demand",
+                    "New connections per second that clients attempt at each broker",
+                    [Query(f"max by (pod, target) ({now(OF_CLUSTER + '_demand')})", "{{pod}} {{target}}")],
+                    unit="ops",
+                ),
+                Panel(
+                    "Age of the controller's answer",
+                    "A broker without a recent answer uses its reserve; -1 before the first answer",
+                    [Query(f"max by (pod) ({now(OF_CLUSTER + '_answer_age_seconds')})", "{{pod}}")],
+                    unit="s",
                 ),
             ),
         ),

@@ -49,7 +49,7 @@ class Apt:
         self._options += [f"-oAPT::Sandbox::User={'root' if os.geteuid() == 0 else ''}", "-oAPT::Get::Assume-Yes=1"]
 
     def update(self, *, now_s: float | None = None) -> None:
-        """Read the package lists if the cached ones are older than a day.
+        """Read the package lists if the cached lists are older than a day.
 
         If reading fails, the cached lists are used.
         """
@@ -68,7 +68,7 @@ class Apt:
                 read.touch()
 
     def resolve(self, roots: Iterable[str], not_needed: frozenset[str]) -> list[Package]:
-        """Return `roots` and their dependencies, without `not_needed` and packages that only those depend on."""
+        """Return `roots` and their dependencies, without `not_needed` and packages that only these depend on."""
         kinds = ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
         command = ["apt-cache", "depends", "--recurse", *(f"--no-{kind}" for kind in kinds), *roots]
         names = closure(self._run(command), roots, not_needed)
@@ -123,7 +123,7 @@ class Apt:
 
 
 def closure(depends: str, roots: Iterable[str], not_needed: frozenset[str]) -> list[str]:
-    """Return the packages reachable from `roots` by first alternatives.
+    """Return the packages reachable from `roots` by first alternatives, without passing through `not_needed`.
 
     `depends` is the output of `apt-cache depends --recurse`.
     """

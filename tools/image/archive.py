@@ -17,21 +17,21 @@ from typing import IO, Any
 from tools.image.layer import MODIFIED_S, Layer
 
 CREATED = "2026-01-01T00:00:00Z"
-"""A constant, because the same input must give the same digest."""
+"""Creation time in the image, a constant: the same input must give the same digest."""
 
 _OCI = "application/vnd.oci.image"
 
 
 @dataclass(frozen=True)
 class Documents:
-    """The small files of an archive by their names in it, and the digest that identifies the image in a registry."""
+    """The JSON files of an archive by their names in it, and the digest that identifies the image in a registry."""
 
     files: dict[str, bytes]
     digest: str
 
 
 def documents(reference: str, config: dict[str, Any], layers: Sequence[Layer], architecture: str) -> Documents:
-    """Compute the small files of the archive. Pure."""
+    """Return the JSON files of the archive, such as index.json and the image's manifest. Pure."""
     settings = _packed(
         {
             "architecture": architecture,

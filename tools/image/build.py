@@ -34,7 +34,7 @@ SBOM_PLACE = "usr/share/sluicegate/sbom.cdx.json"
 
 @dataclass(frozen=True)
 class Built:
-    """An archive, and `sbom`, its list of parts beside it; sizes in bytes."""
+    """A built image: its archive, and `sbom`, the list of its parts beside the archive. Sizes are in bytes."""
 
     reference: str
     path: Path

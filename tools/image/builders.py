@@ -12,9 +12,9 @@ _TIMEOUT_S = 3600.0
 
 
 def chosen(asked: str) -> str | None:
-    """Return a builder's name, or None to build without one. Raises ImageError if neither is possible.
+    """Return the builder's name to use; None to build without one. Raises ImageError if neither is possible.
 
-    "auto" builds without one if possible: that is faster, and the same input gives the same image.
+    "auto" builds without a builder if possible: that is faster, and the same input gives the same image.
     """
     if asked == "none" or (asked == "auto" and shutil.which("apt-get") and shutil.which("dpkg-deb")):
         return None

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 USER_ID = 10001
-"""User of the pods that the operator creates. Each image has a passwd entry for it."""
+"""Id of the user of pods that the operator creates. Each image has a passwd entry for this user."""
 
 SITE = "usr/local/lib/python{python}/dist-packages"
-"""Where Debian's Python looks for packages that do not come from Debian."""
+"""Folder in which Debian's Python looks for packages that do not come from Debian."""
 
 _JAVA_HOME = "/usr/lib/jvm/default"
 
@@ -20,9 +20,9 @@ PYTHON_PACKAGES = (
     "python3-minimal",
     "tzdata",
 )
-"""RE2 and Arrow are written in C++, so they need libstdc++."""
+"""Debian packages of images with Python. RE2 and Arrow are written in C++, so they need libstdc++."""
 JAVA_PACKAGES = ("bash", "coreutils", "default-jre-headless", "grep", "procps", "sed")
-"""Spark starts Java by shell scripts."""
+"""Debian packages of images with Java. Spark starts Java by shell scripts."""
 
 NOT_NEEDED = frozenset(
     # Packages that maintainer scripts use or call. Images do not run these scripts.
@@ -38,7 +38,10 @@ NOT_NEEDED = frozenset(
 
 @dataclass(frozen=True)
 class Image:
-    """One image. `extras` are those of pyproject.toml, `packages` are Debian's, whose dependencies are added."""
+    """The definition of one image.
+
+    `extras` are those of pyproject.toml, `packages` are Debian's, whose dependencies are added.
+    """
 
     name: str
     title: str

@@ -2,4 +2,7 @@
 
 
 class ImageError(Exception):
-    """An image cannot be made on this machine; the message gives the reason and what the user can do about it."""
+    """Error for an image that cannot be made on this machine.
+
+    The message gives the reason and what the user can do.
+    """

@@ -13,7 +13,7 @@ MODIFIED_S = 1_767_225_600
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer's tar, uncompressed, so that its digest is also OCI's diff id."""
+    """A layer of an image: its tar, uncompressed, so that its digest is also OCI's diff id."""
 
     path: Path
     digest: str
@@ -22,7 +22,10 @@ class Layer:
 
 
 def write(root: Path, place: Path, made_by: str) -> Layer:
-    """Write the content of `root` to a tar: owned by root, without setuid and setgid bits, without `root` itself."""
+    """Write the content of `root` to a tar.
+
+    Its files are owned by root, without setuid and setgid bits, and without `root` itself.
+    """
     with tarfile.open(place, "w", format=tarfile.PAX_FORMAT) as tar:
         for path in _below(root):
             entry = tar.gettarinfo(path, path.relative_to(root).as_posix())

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, order=True)
 class Component:
-    """A package of Debian ("deb") or of Python ("pypi"), by its name in the registry."""
+    """A part of an image: a package of Debian ("deb") or of Python ("pypi"), by its name in the registry."""
 
     kind: str
     name: str
@@ -19,7 +19,7 @@ class Component:
 
     @property
     def purl(self) -> str:
-        """The package URL, by which scanners look up known vulnerabilities."""
+        """Return the package URL, by which scanners look up known vulnerabilities."""
         if self.kind == "deb":
             version = self.version.replace(":", "%3A").replace("+", "%2B")
             return f"pkg:deb/debian/{self.name}@{version}?arch={self.architecture}"
@@ -41,12 +41,12 @@ def to_json(components: Iterable[Component]) -> str:
 
 
 def from_json(text: str) -> list[Component]:
-    """Read the document that `to_json` wrote."""
+    """Parse the list of components in a document that `to_json` wrote."""
     return [Component(**fields) for fields in json.loads(text)]
 
 
 def document(name: str, version: str, components: Iterable[Component]) -> str:
-    """Return the document, without a time or serial number: the same image gives the same document."""
+    """Return the list of an image's parts, without a time or serial number: the same image gives the same document."""
     listed = []
     for component in sorted(set(components)):
         entry: dict[str, Any] = {"type": "library", "name": component.name, "version": component.version}

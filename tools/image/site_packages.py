@@ -22,7 +22,7 @@ sys.exit({function}())
 
 
 def check_python(version: str) -> None:
-    """Check that this process runs the same Python, because pip selects packages for it. Raises ImageError."""
+    """Check that this process runs the Python `version`, because pip selects packages for it. Raises ImageError."""
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     if own != version:
         raise ImageError(

@@ -24,10 +24,13 @@ _OF_PYTHON = re.compile(
 
 
 def unneeded_of_debian(path: str) -> bool:
-    """Decide for a `path` relative to the root, without a leading dot."""
+    """Return whether an image needs no file at this `path`, relative to the root and without a leading dot.
+
+    For files of Debian packages.
+    """
     return _OF_DEBIAN.match(path) is not None
 
 
 def unneeded_of_python(path: str) -> bool:
-    """Decide for a `path` relative to the folder that pip installs into."""
+    """Return whether an image needs no file at this `path`, relative to the folder that pip installs into."""
     return _OF_PYTHON.match(path) is not None

@@ -21,12 +21,12 @@ class Tone(StrEnum):
 
 
 Sentence = tuple[str, ...]
-"""Parts that are joined without change."""
+"""A sentence: parts that are joined without change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A row of numbers: now, before, and the difference."""
+    """A row of compared numbers: now, before, and the difference."""
 
     what: str
     now: str
@@ -43,7 +43,7 @@ class Answer:
     compared: tuple[Compared, ...] = ()
 
     def as_text(self) -> str:
-        """Return one line for a terminal."""
+        """Return the answer as one line for a terminal."""
         return printable(f"{self.question} {''.join(self.verdict)}. {''.join(self.sentences[0])}")
 
     def as_json(self) -> dict[str, Any]:

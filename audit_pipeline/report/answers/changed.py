@@ -69,7 +69,7 @@ def what_changed(changes: Changes | None, found: Subjects) -> Answer:
 
 
 def _made(made: MadeChanges, found: Subjects) -> Iterable[Sentence]:
-    """Yield what clients have changed in the shown time, and the newest change."""
+    """Yield sentences about the changes that clients have made in the shown time, and the newest change."""
     if not made.rows:
         return
     failed = f", {count(made.failed)} failed" if made.failed else ""

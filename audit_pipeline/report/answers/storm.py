@@ -73,7 +73,7 @@ _OBJECTIVE = "connection.quota.adaptive.p99.ms"
 
 
 def unit_of(storm: Storm) -> str:
-    """Return the unit of the limit, with which its value is read: a rate, a number of connections, or milliseconds."""
+    """Return the unit of the storm's limit: that of a rate, a number of connections, or milliseconds."""
     if (storm.limit_key or "").endswith(_OBJECTIVE):
         return " ms"
     return "/s" if "rate" in (storm.limit_key or "") else " connections"

@@ -56,7 +56,11 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Comings:
-    """Names of one dimension that are in only one of the two periods, by number of requests."""
+    """The names of one dimension, such as clients, that are in only one of the two compared periods.
+
+    `new` names are in the last period only, `vanished` names in the one before. Each list begins with the names that
+    have most requests, and the totals count the names beyond the list, too.
+    """
 
     dimension: str
     new: tuple[Named, ...]

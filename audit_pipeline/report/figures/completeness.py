@@ -13,7 +13,7 @@ SILENT_MAX = 20
 FILES_MAX = 40
 BROKERS_MAX = 40
 CELLS_MAX = 144
-"""Cells of a broker's timeline: ten minutes each of a day, and more of a longer time."""
+"""Number of cells of a broker's timeline: ten minutes each for a day, and more for a longer time."""
 
 _IN_DAYS = "event_date BETWEEN $from_day AND $to_day"
 
@@ -83,7 +83,7 @@ FROM quarantine ORDER BY reason = 'duplicate', event_date DESC NULLS LAST, path,
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """One day of a cluster."""
+    """The completeness of one day of a cluster."""
 
     day: str
     cluster_id: str
@@ -121,7 +121,7 @@ class SilentBroker:
 
 
 class Stretch(StrEnum):
-    """What the audit log of a broker has of a stretch of time."""
+    """The state of a broker's audit log in a period of time."""
 
     HEARD = "events, none missing"
     FAULTY = "events missing"
@@ -131,7 +131,7 @@ class Stretch(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerLog:
-    """The audit log of a broker. `cells` are the stretches of the time shown, each `cell_us` long.
+    """The audit log of a broker. `cells` are the states of the periods shown, each `cell_us` long.
 
     `last_us` is None for a registered broker of which nothing has landed. `complete_until_us` is the time of the last
     event, or of the first fault in the days shown. `open_since_us` is the end of the last segment of an open boot.
@@ -157,7 +157,7 @@ class BrokerLog:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why files were set aside, and how many; rows if they are known."""
+    """The reason why files were set aside, with the number of files, and of rows if that is known."""
 
     reason: str
     files: int
@@ -176,9 +176,10 @@ class FileSetAside:
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """Completeness of the days shown; `reasons`, `files` and `unplaced_files` cover everything ever set aside.
+    """The completeness of the days shown.
 
-    The day or the broker of unplaced files is unknown: they may belong to any.
+    `reasons`, `files` and `unplaced_files` cover everything ever set aside. The day or the broker of unplaced files is
+    unknown: they may belong to any.
     """
 
     days: tuple[Day, ...]
@@ -197,7 +198,7 @@ class Completeness:
 
     @property
     def missing(self) -> int:
-        """Missing events: those in reported gaps, and unexplained holes."""
+        """Return the number of missing events: those in reported gaps, and unexplained holes."""
         return sum(day.missing + day.holes for day in self.days)
 
     @property

@@ -80,7 +80,10 @@ class Bill:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A bill by principal, or by client ID if clients have no more than one principal, and a bill by topic."""
+    """The bills of all clusters.
+
+    There is a bill by principal, or by client ID if clients have no more than one principal, and a bill by topic.
+    """
 
     bills: tuple[Bill, ...]
 

@@ -30,7 +30,7 @@ ORDER BY sum(failures) DESC, error, api, client_id, topic, cluster_id
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error of a client; `topic` is None if it belongs to none. Times are windows of ten minutes."""
+    """An error of a client. `topic` is None if the error belongs to no topic. Times are windows of ten minutes."""
 
     cluster_id: str
     error: str
@@ -45,7 +45,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Failures and steps of the protocol, the most frequent first; totals count all of them.
+    """Failures, and errors that are steps of the protocol, the most frequent first; totals count all of them.
 
     `own` are both kinds of errors of Sluicegate's own clients, which the other numbers leave out.
     """

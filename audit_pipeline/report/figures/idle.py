@@ -24,7 +24,7 @@ FROM idle_topics
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A row of the table idle_topics."""
+    """An idle topic: a row of the table idle_topics."""
 
     cluster_id: str
     topic: str
@@ -40,7 +40,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class IdleTopics:
-    """Idle topics, the longest idle first; the numbers count all `topics`."""
+    """The idle topics, the longest idle first. The numbers count all `topics`."""
 
     rows: tuple[Topic, ...]
     topics: int

@@ -10,7 +10,7 @@ from audit_pipeline.report.window import Span
 from audit_pipeline.results.buckets import end_us
 
 APIS = ("Produce", "Fetch")
-"""These always have a plot if they have numbers; other APIs only if they have the most requests."""
+"""The APIs that always have a plot if they have numbers. Other APIs have one only with the most requests."""
 APIS_MAX = 3
 
 _BUCKETS = f"""
@@ -40,7 +40,7 @@ class ApiLatency:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Service times, without the time that a Fetch waited for data. Over all clusters."""
+    """The service times of all clusters, without the time that a Fetch waited for data."""
 
     apis: tuple[ApiLatency, ...]
     apis_left_out: int

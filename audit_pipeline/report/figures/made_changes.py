@@ -38,7 +38,10 @@ FROM (
 
 @dataclass(frozen=True, slots=True)
 class MadeChange:
-    """A row of the table changes. A dry run asked only whether the change is valid."""
+    """A change that a client made: a row of the table changes.
+
+    A dry run asked only whether the change is valid.
+    """
 
     at_us: int
     cluster_id: str
@@ -59,10 +62,10 @@ class MadeChange:
 
 @dataclass(frozen=True, slots=True)
 class MadeChanges:
-    """The newest changes first; the numbers count all of the shown time.
+    """The changes that clients made, the newest first; the numbers count all of the shown time.
 
-    `own` are those of Sluicegate's own clients, which no other number counts. `told_rows` are those that `rows` shows
-    the first of.
+    `own` are those of Sluicegate's own clients, which no other number counts. `told_rows` is the number of rows of
+    which `rows` has the first.
     """
 
     rows: tuple[MadeChange, ...]

@@ -27,7 +27,10 @@ ORDER BY missing DESC, bucket DESC, mirror, topic
 
 @dataclass(frozen=True, slots=True)
 class MirroredTopic:
-    """Numbers of ten-minute buckets by status, and of records; `lost` and `behind` are lower bounds."""
+    """A topic that a mirror copies.
+
+    It has numbers of ten-minute buckets by status, and of records; `lost` and `behind` are lower bounds.
+    """
 
     mirror: str
     topic: str
@@ -56,7 +59,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Mirrors:
-    """Mirrored topics and losses, the worst first."""
+    """The mirrored topics and the losses, the worst first."""
 
     topics: tuple[MirroredTopic, ...]
     topics_total: int

@@ -13,7 +13,10 @@ from audit_pipeline.results.tables import is_own_client
 
 ROWS_MAX = 12_000
 CHARS_MAX = 20_000
-"""Of all names of clients, and of all names of topics: a name may have 249 characters or more."""
+"""Maximum number of characters of all names of clients, and of all names of topics.
+
+A name may have 249 characters or more.
+"""
 
 _MOVED = f"""
 CREATE OR REPLACE TEMP TABLE moved AS
@@ -47,7 +50,7 @@ GROUP BY ALL
 
 
 class Fold(NamedTuple):
-    """How many clusters, clients and topics have a name, and how many steps of time there are at most."""
+    """A degree of detail: how many clusters, clients and topics have a name, and the maximum number of time steps."""
 
     clusters: int
     clients: int
@@ -63,11 +66,11 @@ FOLDS = (
     Fold(4, 25, 15, 32),
     Fold(3, 10, 8, 24),
 )
-"""From the finest to one that never has more than ROWS_MAX rows."""
+"""The degrees of detail, from the finest to one that never has more than ROWS_MAX rows."""
 
 
 class Row(NamedTuple):
-    """What a client moved on a topic in a step. The first four are places in the lists of `Moved`.
+    """The use of a topic by a client in a step of time. The first four fields are places in the lists of `Moved`.
 
     A place behind the end of its list means all others. `records` is None if no number of records is known.
     """
@@ -89,7 +92,10 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The rows by client and topic. Names are those with a place, the largest first; `folded` counts the others."""
+    """The bytes that clients moved on topics over time, in rows.
+
+    Names are those with a place, the largest first; `folded` counts the others.
+    """
 
     begin_us: int
     step_us: int

@@ -46,7 +46,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Objectives:
-    """Objectives, those that have spent most first. `measured` of the `total` had requests.
+    """The objectives, those that have spent most first. `measured` of the `total` had requests.
 
     `without_requests` names objectives without a result, including those without a budget.
     """

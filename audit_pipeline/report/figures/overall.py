@@ -8,7 +8,7 @@ from audit_pipeline.report.figures.traffic import STEPS
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What clients of all clusters asked for in a step of time; bytes are those of requests and responses."""
+    """The requests of the clients of all clusters in a step of time. Bytes are those of requests and responses."""
 
     at_us: int
     requests: int
@@ -19,7 +19,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Overall:
-    """The steps of the time shown, without those before the first and after the last request."""
+    """The steps of the time shown, from the first to the last step with a request."""
 
     steps: tuple[Step, ...]
 

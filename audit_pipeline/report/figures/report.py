@@ -17,9 +17,11 @@ from audit_pipeline.report.figures.mirrors import Mirrors, mirrors
 from audit_pipeline.report.figures.moved import Moved, moved
 from audit_pipeline.report.figures.objectives import Objectives, objectives
 from audit_pipeline.report.figures.overall import Overall, overall
+from audit_pipeline.report.figures.recommended import RecommendedLimits, recommended_limits
 from audit_pipeline.report.figures.scope import Cluster, Scope, scope_of
 from audit_pipeline.report.figures.storms import Storms, storms
 from audit_pipeline.report.figures.traffic import Traffic, traffic
+from audit_pipeline.report.figures.tried import TriedLimits, tried_limits
 from audit_pipeline.report.figures.usage import Usage, usage
 from audit_pipeline.report.window import Wanted, Windows
 
@@ -28,7 +30,7 @@ FORMAT = 2
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """The figures of an audit log that has events."""
+    """The contents of a report on an audit log that has events, by subject."""
 
     clusters: tuple[Cluster, ...]
     windows: Windows
@@ -37,6 +39,8 @@ class Subjects:
     changes: Changes | None
     made_changes: MadeChanges
     storms: Storms
+    recommended: RecommendedLimits
+    tried: TriedLimits
     usage: Usage
     moved: Moved
     failures: Failures
@@ -64,7 +68,10 @@ class Report:
 
 
 def report_of(tables: PublishedTables, wanted: Wanted) -> Report:
-    """Return the report. Raises BadUseError for a cluster or time without events, OSError if the store fails."""
+    """Return the content of the report page.
+
+    Raises BadUseError for a cluster or time without events, OSError if the store fails.
+    """
     scope = scope_of(tables, wanted)
     subjects = None if scope is None else _subjects(scope)
     return Report(tables.manifest.version, tables.manifest.built_us, wanted.days, wanted.cluster_names, subjects)
@@ -79,6 +86,8 @@ def _subjects(scope: Scope) -> Subjects:
         changes=changes(scope),
         made_changes=made_changes(scope),
         storms=storms(scope),
+        recommended=recommended_limits(scope),
+        tried=tried_limits(scope),
         usage=usage(scope),
         moved=moved(scope),
         failures=failures(scope),
@@ -92,7 +101,10 @@ def _subjects(scope: Scope) -> Subjects:
 
 
 def as_json(report: Report, answers: list[dict[str, Any]]) -> str:
-    """Return the figures as JSON with a line for each subject: indented, rows of numbers would be much longer."""
+    """Return the report as JSON with one line for each subject.
+
+    Ordinary indentation would put each number of a row on its own line, and make the text much longer.
+    """
     whole = {"format": FORMAT, "answers": answers, **asdict(report)}
     if whole["subjects"] is not None:
         whole["subjects"] = _Lines(whole["subjects"])

@@ -30,13 +30,16 @@ FROM traffic WHERE dimension = 'cluster'
 
 
 def within(time: str) -> str:
-    """Return the condition, as SQL for `Scope.ask`, that a row with this column of its time is within the span."""
+    """Return the condition, as SQL for `Scope.ask`, that the time of a row is within the span.
+
+    `time` is the column with the time.
+    """
     return f"event_date BETWEEN $from_day AND $to_day AND epoch_us({time}) >= $from_us AND epoch_us({time}) < $to_us"
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster of the audit log, from its first event to its last; `days` are the starts of days with events."""
+    """A cluster of the audit log, from its first event to its last. `days` are the starts of days with events."""
 
     cluster_id: str
     from_us: int
@@ -45,14 +48,20 @@ class Cluster:
     days: tuple[int, ...]
 
     def covered_us(self, span: Span) -> int:
-        """Return how much of the span is in days with events: nothing is known about other days."""
+        """Return how much of the span is in days with events, in microseconds.
+
+        Nothing is known about other days.
+        """
         begin_us, end_us = max(span.from_us, self.from_us), min(span.to_us, self.to_us)
         return sum(max(0, min(end_us, day_us + DAY_US) - max(begin_us, day_us)) for day_us in self.days)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The view traffic_by_grain has the traffic of clusters, by ten minutes or by one."""
+    """The scope of a report: the tables, the clusters and the times that its queries use.
+
+    The view traffic_by_grain has the traffic of clusters, by ten minutes or by one.
+    """
 
     tables: PublishedTables
     clusters: tuple[Cluster, ...]
@@ -84,7 +93,7 @@ class Scope:
 
 
 def scope_of(tables: PublishedTables, wanted: Wanted) -> Scope | None:
-    """Return the scope, None if the audit log has no event at all.
+    """Return the scope of a report; None if the audit log has no event at all.
 
     Raises BadUseError for a cluster or a time that the audit log does not have.
     """

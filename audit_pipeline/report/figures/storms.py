@@ -8,7 +8,7 @@ from audit_pipeline.results.tables import BIN_S
 
 STORMS_MAX = 40
 DRAWN_MAX = 6
-"""Number of latest storms that have a timeline."""
+"""Number of storms that have a timeline, the latest ones."""
 BINS_MAX = 120
 SOURCES_MAX = 5
 BIN_US = BIN_S * SECOND_US
@@ -54,7 +54,7 @@ ORDER BY accepted + refused DESC, client_ip, principal, client_id, software
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """A row of the table storms."""
+    """A storm of connections: a row of the table storms."""
 
     cluster_id: str
     listener: str
@@ -82,7 +82,10 @@ class Storm:
     addresses: int
     """Number of addresses that took part."""
     client_accepted: int
-    """Accepted connections of source_client_id, from any address: a delayed connection has sent no client ID."""
+    """Number of accepted connections of source_client_id, from any address.
+
+    A delayed connection has sent no client ID.
+    """
 
     @property
     def peak_per_s(self) -> float:
@@ -90,19 +93,22 @@ class Storm:
 
     @property
     def limit(self) -> str | None:
-        """Where the limit is set: its ConnectionQuota, else its key and entity; None if no limit held the storm."""
+        """Return the place where the storm's limit is set: its ConnectionQuota, else its key and entity.
+
+        None if no limit held the storm.
+        """
         if self.limit_quota is not None or self.limit_key is None:
             return self.limit_quota
         return self.limit_key if self.limit_entity is None else f"{self.limit_key} of {self.limit_entity}"
 
     @property
     def source_share(self) -> float:
-        """Share of all connections that the address with the most connections made."""
+        """Return the share of all connections that came from the address with the most connections."""
         return self.source_attempts / max(1, self.accepted + self.refused)
 
     @property
     def client_share(self) -> float:
-        """Share of the accepted connections that have the source's client ID."""
+        """Return the share of the accepted connections that have the source's client ID."""
         return self.client_accepted / max(1, self.accepted)
 
     @property
@@ -112,7 +118,7 @@ class Storm:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Connections in `bins` stormy seconds."""
+    """The connections of a storm in a step of its timeline, from `bins` stormy seconds."""
 
     at_us: int
     accepted: int
@@ -143,7 +149,7 @@ class StormTimeline:
 
 @dataclass(frozen=True, slots=True)
 class Storms:
-    """The storms of the time `searched`, the latest first: until the end of the time shown."""
+    """The storms of the time `searched`, until the end of the time shown, the latest first."""
 
     searched: Span
     storms: tuple[Storm, ...]

@@ -7,7 +7,7 @@ from audit_pipeline.report.window import SECOND_US, Span
 from audit_pipeline.results.tables import is_own_client
 
 CLUSTERS_MAX = 4
-"""Number of clusters with a plot; those with most events first."""
+"""Maximum number of clusters with a plot: those with most events."""
 TOP_MAX = 10
 
 _WITHIN = within("window_start")
@@ -19,7 +19,7 @@ FROM traffic_by_grain
 WHERE {within("since")} AND NOT is_follower AND ($cluster_id IS NULL OR cluster_id = $cluster_id)
 GROUP BY at_us ORDER BY at_us
 """
-"""The requests of a cluster in each step of time, or of all clusters if `$cluster_id` is None."""
+"""SQL of the requests of a cluster in each step of time, or of all clusters if `$cluster_id` is None."""
 
 _FOLLOWERS = f"""
 SELECT coalesce(sum(response_bytes), 0)::BIGINT AS bytes
@@ -51,12 +51,15 @@ RANKINGS = {
     "address_group": "in_bytes + out_bytes",
     "api": "requests",
 }
-"""Ranked dimensions, and the measure of each."""
+"""The ranked dimensions, each with its measure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A step of time. The audit log covers `covered_us` of it: only a part at its ends, 0 in days without events."""
+    """The traffic of clients in one step of a plot's time axis.
+
+    The audit log covers `covered_us` of the step: only a part at its ends, 0 in days without events.
+    """
 
     at_us: int
     covered_us: int
@@ -66,7 +69,7 @@ class Point:
     out_bytes: int
 
     def per_second(self, number: int) -> float | None:
-        """Return the rate, None if the audit log does not cover the step."""
+        """Return a number as a rate per second; None if the audit log does not cover the step."""
         return number * SECOND_US / self.covered_us if self.covered_us else None
 
 
@@ -78,7 +81,7 @@ class ClusterTraffic:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A row of a ranking.
+    """A row of a ranking of clients or topics by traffic.
 
     `names` is the number of names that the row adds up. `name` and `cluster_id` are None in the last row, which adds up
     the names that have no row.

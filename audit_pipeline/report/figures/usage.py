@@ -28,7 +28,10 @@ ORDER BY produced_bytes + fetched_bytes DESC, client_id, topic, cluster_id LIMIT
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A client and a topic. Times are the first, last and busiest window of ten minutes. `records`: None if unknown."""
+    """The use of a topic by a client.
+
+    Times are the first, last and busiest window of ten minutes. `records` is None if unknown.
+    """
 
     cluster_id: str
     client_id: str
@@ -49,7 +52,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Pairs of client and topic, those that moved most first; `total` is the number of all, `moved_bytes` of all."""
+    """The use of topics by clients, those that moved most first.
+
+    `total` is the number of all pairs, `moved_bytes` the bytes of all.
+    """
 
     pairs: tuple[Pair, ...]
     total: int

@@ -11,7 +11,7 @@ from audit_pipeline.report.window import Span
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar from a time on: `parts` are stacked from below, `mark` is a line at its height."""
+    """A bar of a plot, from a time on. `parts` are stacked from below, `mark` is a line at its height."""
 
     at_us: int
     parts: tuple[float, ...]
@@ -20,7 +20,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A line across the whole plot."""
+    """A line across a whole plot, at a value."""
 
     name: str
     value: float

@@ -10,7 +10,7 @@ from audit_pipeline.report.window import SECOND_US, Span
 
 HEIGHT = 180
 WIDTH = 1000
-"""Width of the part that is stretched to the available width."""
+"""Width of the part of a plot that is stretched to the available width."""
 _ABOVE, _BELOW = 10, 26
 _AXIS_WIDTH = 56
 _EDGE = 0.011
@@ -19,7 +19,7 @@ _EDGE = 0.011
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An entry of the legend: how it is drawn, its name, and its most important numbers."""
+    """An entry of a plot's legend: how it is drawn, its name, and its most important numbers."""
 
     swatch: str
     name: str
@@ -28,7 +28,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The plotted numbers, to read and copy.
+    """The numbers of a plot, to read and copy.
 
     `places` are the positions of the rows from 0 to 1 along the time axis: the pointer shows the row next to it.
     """
@@ -46,7 +46,10 @@ def framed(
     numbers: Numbers,
     span: Span | None = None,
 ) -> Markup:
-    """Return the plot; `inside` is drawn in a field of WIDTH by HEIGHT. The page's filter zooms a plot with a span."""
+    """Return the plot with its frame, axes and legend.
+
+    `inside` is drawn in a field of WIDTH by HEIGHT. The page's filter zooms a plot with a span.
+    """
     scale, times = axes
     caption = tag("figcaption", tag("strong", title), " ", tag("span", f"{scale.unit}, times in UTC", class_="unit"))
     field = tag(
@@ -93,7 +96,7 @@ def framed(
 
 
 def across(at: float) -> float:
-    """Convert a share of the width to a position in the field."""
+    """Return the position in a plot's drawing area, from a share of its width."""
     return round(at * WIDTH, 2)
 
 

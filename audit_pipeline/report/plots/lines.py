@@ -10,7 +10,7 @@ from audit_pipeline.report.window import Span
 from audit_pipeline.report.words import moment
 
 Series = Sequence[tuple[int, float | None]]
-"""Points in time with their values; None where the line is interrupted."""
+"""A line of a plot: points in time with their values; None where the line is interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A stretch of time that is marked in the plot, such as a storm."""
+    """A period that is marked in the plot, such as a storm."""
 
     name: str
     span: Span
@@ -47,7 +47,7 @@ class Axes:
 def line_plot(
     title: str, lines: Sequence[Line], axes: Axes, bands: Sequence[Band], show: Callable[[float], str]
 ) -> Markup:
-    """Return a plot; `show` formats the values in the table of numbers."""
+    """Return a plot of lines as HTML. `show` formats the values in the table of numbers."""
     span = axes.span
     seen = [band for band in bands if band.span.from_us < span.to_us and band.span.to_us > span.from_us]
     keys = [Key(f"line line-{number}", line.name, line.numbers) for number, line in enumerate(lines)]

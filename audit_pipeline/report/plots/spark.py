@@ -8,7 +8,10 @@ WIDTH, HEIGHT = 100, 24
 
 
 def sparkline(values: Sequence[float]) -> Markup | None:
-    """Return the line from 0 to the largest value; None for fewer than two values, and if all are 0."""
+    """Return the sparkline from 0 to the largest value.
+
+    None for fewer than two values, and if all are 0.
+    """
     most = max(values, default=0.0)
     if len(values) < 2 or most <= 0:
         return None

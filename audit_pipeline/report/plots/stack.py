@@ -12,7 +12,10 @@ from audit_pipeline.report.words import moment
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A name with its value in each step, from the first one on. `kind` is the class of its colour."""
+    """A layer of a stacked plot: a name with its value in each step, from the first one on.
+
+    `kind` is the class of its colour.
+    """
 
     name: str
     kind: str
@@ -22,7 +25,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Steps of time of equal length; the first and last may be partly outside of the span."""
+    """Steps of time of equal length. The first and last may be partly outside of the span."""
 
     begin_us: int
     step_us: int
@@ -36,7 +39,7 @@ class Steps:
 
 
 def stack_plot(title: str, layers: Sequence[Layer], steps: Steps, scale: Scale, show: Callable[[float], str]) -> Markup:
-    """Return a plot with a bar for each step; the first layer is at the bottom. `show` formats the values."""
+    """Return a plot with a stacked bar for each step. The first layer is at the bottom; `show` formats the values."""
     below = [0.0] * max(len(layer.values) for layer in layers)
     drawn = []
     for layer in layers:

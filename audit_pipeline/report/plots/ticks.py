@@ -15,7 +15,7 @@ _TIME_STEPS_US = (
     *(days * DAY_US for days in (1, 2, 4, 7, 14, 28, 56, 112, 224)),
 )
 TIMES_MAX, SECONDS_MAX = 7, 5
-"""Times with seconds need more space."""
+"""Maximum numbers of ticks of a time axis. Times with seconds need more space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Scale:
     least: float | None = None
 
     def place(self, value: float) -> float:
-        """Return the position of a value, from 0 to 1."""
+        """Return the position of a value on the scale, from 0 to 1."""
         if self.least is None:
             return value / self.most
         inside = min(max(value, self.least), self.most)
@@ -66,7 +66,10 @@ def logarithmic(smallest: float, largest: float, factor: float, unit: str) -> Sc
 
 
 def times(span: Span) -> list[Tick]:
-    """Return ticks at round times; midnight is labelled with the date, other times with the hour."""
+    """Return ticks of a time axis at round times.
+
+    Midnight is labelled with the date, other times with the hour.
+    """
     step_us = next(
         (each for each in _TIME_STEPS_US if span.length_us / each <= (TIMES_MAX if each >= MINUTE_US else SECONDS_MAX)),
         DAY_US * -(-span.length_us // (DAY_US * TIMES_MAX)),

@@ -6,7 +6,7 @@ from audit_pipeline.report.figures.moved import Moved
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.markup import Markup, tag
 from audit_pipeline.report.window import SECOND_US
-from audit_pipeline.report.words import moment
+from audit_pipeline.report.words import moment, span
 from kafka_bytes.printable import printable
 
 MEASURES = ("bytes", "records", "requests", "errors")
@@ -14,7 +14,7 @@ _PLACE = "name, or beginning*"
 
 
 def filter_form(found: Subjects | None) -> Markup | None:
-    """Return the form, which filter.js shows: without JavaScript there is no filter."""
+    """Return the form of the page's filter, which filter.js shows: without JavaScript there is no filter."""
     if found is None:
         return None
     clusters = sorted(cluster.cluster_id for cluster in found.clusters)
@@ -36,6 +36,7 @@ def filter_form(found: Subjects | None) -> Markup | None:
         id="filter",
         aria_label="Filter of the page",
         hidden=True,
+        data_whole=f"they count all clusters, clients and topics, {span(found.windows.shown)}",
     )
 
 
@@ -52,7 +53,10 @@ def _time(kind: str, at_us: int) -> Markup:
 
 
 def moved_data(found: Subjects | None) -> Markup | None:
-    """Return the element with the data: names, and one flat list of the numbers of all rows. It runs no code."""
+    """Return the element with the data of the filter: names, and one flat list of the numbers of all rows.
+
+    It runs no code.
+    """
     if found is None:
         return None
     moved, shown = found.moved, found.windows.shown

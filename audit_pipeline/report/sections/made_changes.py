@@ -19,6 +19,7 @@ from audit_pipeline.report.sections.parts import (
     table_filter,
 )
 from audit_pipeline.report.words import count, moment, number_of
+from audit_pipeline.results.outcomes.error_names import SUCCEEDED, UNKNOWN_OUTCOME
 
 TABLE_ID = "changes-list"
 
@@ -70,7 +71,8 @@ def summary(made: MadeChanges) -> str:
 
 def _row(change: MadeChange, clusters: Clusters) -> tuple[Entry, ...]:
     who = clusters.name(change.client_id or change.principal, change.cluster_id)
-    tone = "good" if change.outcome == "succeeded" else "bad"
+    is_unknown = change.outcome.startswith(UNKNOWN_OUTCOME)
+    tone = "good" if change.outcome == SUCCEEDED else "plain" if is_unknown else "bad"
     return (
         Cell(moment(change.at_us, seconds=True), change.at_us),
         Cell([who, tag("span", named(change.principal), class_="cluster")], change.client_id or change.principal),

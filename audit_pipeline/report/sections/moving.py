@@ -16,7 +16,7 @@ LAYERS_MAX: Final = 8
 HEAT_CLIENTS, HEAT_TOPICS = 15, 10
 LEVELS: Final = 6
 TIMES: Final = 4
-"""A cell of the next level of the heat map has up to this many times as much."""
+"""Factor between the levels of the heat map: a cell of the next level has up to this many times as much."""
 
 
 def stacked(moved: Moved, shown: Span) -> Markup:
@@ -88,5 +88,5 @@ def _cell(cell: list[int] | None, largest: int, names: tuple[str, str]) -> Marku
 
 
 def level(value: int, largest: int) -> int:
-    """Return the strength of the colour: LEVELS for the largest values, 1 for small ones, 0 for none."""
+    """Return the strength of a cell's colour: LEVELS for the largest values, 1 for small ones, 0 for none."""
     return max(1, LEVELS - math.floor(math.log(largest / value, TIMES))) if value else 0

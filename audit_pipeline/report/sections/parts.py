@@ -27,7 +27,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The shown content of a cell, and the value that it is sorted by."""
+    """A cell of a table: its shown content, and the value by which it is sorted."""
 
     shown: Child
     value: float | str
@@ -38,7 +38,7 @@ Entry: TypeAlias = "Child | Cell"
 
 @dataclass(frozen=True, slots=True)
 class Facets:
-    """What the filter of the page compares with a row; a filter by a facet that is None hides the row."""
+    """The values of a row that the page's filter compares. A filter by a facet that is None hides the row."""
 
     cluster: str | None = None
     client: str | None = None
@@ -58,7 +58,10 @@ class Facets:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """How a table follows the filter of the page: by which of cluster, client, topic and time, and what rows have."""
+    """The way in which a table follows the page's filter.
+
+    `names` are those of cluster, client, topic and time by which it is filtered, `rows` the facets of its rows.
+    """
 
     names: Sequence[str]
     rows: Sequence[Facets]
@@ -91,7 +94,9 @@ def table(
     followed: Followed | None = None,
     is_tall: bool = False,
 ) -> Markup:
-    """Return a table; with an ID it can be sorted, by mouse and keyboard. A tall one scrolls in its own box.
+    """Return a table as HTML.
+
+    With an ID the table can be sorted, by mouse and keyboard. A tall table scrolls in its own box.
 
     On a phone each row is a block, and each cell has its heading.
     """
@@ -104,7 +109,7 @@ def table(
 
 
 def table_filter(label: str, table_id: str, rows: int, *more: Markup, of_rows: bool = False) -> Markup:
-    """Return the form that hides rows of a table: those whose first cell has not a text, or any cell if `of_rows`.
+    """Return the form that hides rows of a table without a text in their first cell, or in any cell if `of_rows`.
 
     `more` are other fields of the form. page.js shows the form, and filters.
     """
@@ -133,7 +138,7 @@ def bar(share: float, kind: str = "fill fill-0") -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Where a table shows the cluster: in each row, in its caption, or nowhere if there is only one."""
+    """The place of the cluster in a table: each row, the caption, or nowhere if there is only one cluster."""
 
     in_rows: bool
     caption: Child
@@ -155,7 +160,7 @@ class Clusters:
 
 
 def mark(text: str, tone: str) -> Markup:
-    """Return a word for good or bad; the colour repeats it."""
+    """Return the word `text` in the colour of `tone`, such as good or bad. The word says the same as the colour."""
     return tag("span", text, class_=f"mark {tone}")
 
 

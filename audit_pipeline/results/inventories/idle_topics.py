@@ -15,7 +15,10 @@ _TOPIC: Final = ("cluster_id", "topic")
 
 
 def idle_topics(topic_days: DataFrame, replicas: DataFrame, coverage: DataFrame, completeness: DataFrame) -> DataFrame:
-    """Compute idle topics, beginning with the inventory: no other event mentions an unused topic."""
+    """Return the topics that exist, each with the time for which no client has used it.
+
+    The inventory comes first: no other event mentions an unused topic.
+    """
     last_used = topic_days.groupBy(*_TOPIC).agg(
         F.max("last_produced").alias("last_produced"), F.max("last_fetched").alias("last_fetched")
     )

@@ -14,7 +14,10 @@ _REPORT: Final = ("seq", "told", "bytes", "is_leader", "is_deleted")
 
 
 def replica_hours(inventory: DataFrame) -> DataFrame:
-    """Return the reports. Reports of several hours merge with `newest_reports`: older boots of an hour do not count."""
+    """Return the newest reports of replicas by hour.
+
+    Reports of several hours merge with `newest_reports`: older boots of an hour do not count.
+    """
     told = inventory.withColumns(
         {
             "hour": begun(F.col("ts"), _HOUR_S),
@@ -26,9 +29,10 @@ def replica_hours(inventory: DataFrame) -> DataFrame:
 
 
 def newest_reports(reports: DataFrame, *broker: str) -> DataFrame:
-    """Return the last report of each partition by the newest boot of each `broker`: that one has reported all it has.
+    """Return the last report of each partition by the newest boot of each `broker`.
 
-    `broker` are the columns that tell a broker and the time for which its reports count.
+    The newest boot has reported all partitions that it has. `broker` are the columns that identify a broker and the
+    time for which its reports count.
     """
     newest = reports.withColumn("newest_boot", F.max("boot_id").over(Window.partitionBy(*broker)))
     return (

@@ -10,11 +10,14 @@ from audit_pipeline.results.inventories.replica_hours import newest_reports
 from audit_pipeline.results.times import after
 
 FRESH_S: Final = 2 * 3600
-"""How much older than the newest report of its cluster the report of an existing replica is at most."""
+"""Maximum age in seconds of an existing replica's report, compared with the newest report of its cluster."""
 
 
 def replicas(replica_hours: DataFrame) -> DataFrame:
-    """Return the last report of each replica by its broker's newest boot of the day, as far as these are fresh."""
+    """Return the last report of each existing replica by its broker's newest boot of the day.
+
+    A report that is not fresh is left out.
+    """
     last = newest_reports(replica_hours, "event_date", "cluster_id", "broker_id")
     newest_told = F.max("told").over(Window.partitionBy("event_date", "cluster_id"))
     fresh = last.withColumn("newest_told", newest_told).where(

@@ -6,10 +6,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
 from audit_pipeline.results.frames import as_table
+from audit_pipeline.results.outcomes.error_names import SUCCEEDED, UNKNOWN_OUTCOME
 from audit_pipeline.results.outcomes.failed import name_of_code
 
-SUCCEEDED: Final = "succeeded"
-UNKNOWN_OUTCOME: Final = "unknown"
+_UNANSWERED: Final = ("cancelled", "hung up")
+"""Endings of requests that may have made the change: the client had gone, or the broker stopped, before an answer."""
 
 
 def changes(change: DataFrame) -> DataFrame:
@@ -22,6 +23,7 @@ def _outcome(error_code: Column, ending: Column) -> Column:
     return (
         F.when(error_code == 0, SUCCEEDED)
         .when(error_code.isNotNull(), name_of_code(error_code))
+        .when(ending.isin(*_UNANSWERED), F.concat(F.lit(f"{UNKNOWN_OUTCOME}: "), ending))
         .when(ending != "answered", ending)
         .otherwise(UNKNOWN_OUTCOME)
     )

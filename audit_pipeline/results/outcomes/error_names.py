@@ -1,7 +1,11 @@
-"""Kafka's error codes by name. Pure; independent of Spark."""
+"""The names of outcomes: success, unknown ones, and Kafka's error codes. Pure; independent of Spark."""
 
 from collections.abc import Mapping
 from typing import Final
+
+SUCCEEDED: Final = "succeeded"
+UNKNOWN_OUTCOME: Final = "unknown"
+"""The outcome of an answer that was not looked through. The outcomes of changes without an answer begin with it."""
 
 ERROR_NAMES: Final[Mapping[int, str]] = {
     -1: "UNKNOWN_SERVER_ERROR", 1: "OFFSET_OUT_OF_RANGE", 2: "CORRUPT_MESSAGE", 3: "UNKNOWN_TOPIC_OR_PARTITION",

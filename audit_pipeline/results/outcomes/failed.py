@@ -13,7 +13,10 @@ from audit_pipeline.results.outcomes.error_names import ERROR_NAMES
 
 @dataclass(frozen=True, slots=True)
 class ExpectedError:
-    """An error that the protocol uses as a step: the client goes on, and nothing is broken. `apis`: answers to them."""
+    """An error that the protocol uses as a step: the client continues, and nothing is broken.
+
+    `apis` are those whose answers may have it.
+    """
 
     error: str
     apis: tuple[str, ...]
@@ -62,11 +65,14 @@ EXPECTED_ERRORS: Final = (
         "A consumer has left while its Fetch waited for data.",
     ),
 )
-"""Others stay failures: a client that retries NOT_LEADER_OR_FOLLOWER, for example, lost time, and a leader moved."""
+"""The errors that count as steps.
+
+Others stay failures: a client that retries NOT_LEADER_OR_FOLLOWER, for example, lost time, and a leader moved.
+"""
 
 
 def name_of_code(error_code: Column) -> Column:
-    """Return the name of an error code, `error N` for one that Kafka does not have; null if it is unknown."""
+    """Return the name of an error code; `error N` for a code that Kafka does not have, null for an unknown one."""
     names = F.create_map(
         *(
             F.lit(each).cast("smallint") if isinstance(each, int) else F.lit(each)
@@ -77,7 +83,7 @@ def name_of_code(error_code: Column) -> Column:
 
 
 def error_name(error_code: Column, ending: Column) -> Column:
-    """Return the name of a failure: that of its error code, else its ending; null if it has neither."""
+    """Return the name of a failure: that of its error code, else its ending; null without both."""
     return F.when(error_code != 0, name_of_code(error_code)).when(ending != "answered", ending)
 
 

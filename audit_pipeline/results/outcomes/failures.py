@@ -22,9 +22,10 @@ _OF_CLIENT: Final = (
 
 
 def failures(usage: DataFrame) -> DataFrame:
-    """Compute the failures. Usage of a client has a request's error in one row, and those of its partitions in others.
+    """Return how many requests of each client failed, and with which error.
 
-    Rows of requests are left out where rows of topics have the same error.
+    A failed request may occur twice in `usage`: in a row without a topic, and in rows of its topics. The row without a
+    topic is left out if a topic of the client has the same error.
     """
     failed = usage.where(F.col("errors") > 0).withColumns(
         {

@@ -21,20 +21,19 @@ from audit_pipeline.results.requested.measured import (
     window_start,
 )
 
-_KEY: Final = ("window_start", "client_id", "topic", "principal", "api", "cluster_id", "event_date")
+_KEY: Final = ("window_start", "client_id", "topic", "principal", "api", "cluster_id")
 _SUMS: Final = ("requests", "errors")
 _TOGETHER: Final = 16
 
 
 def latency_hist(events: EventFrames) -> DataFrame:
-    """Compute the histograms of the events of any days, with their event_date. Partitions tell their clients."""
-    parts = _requests(events.request).unionByName(_partitions(events.partition))
-    chunks = (
-        parts.unionByName(_intervals(events.rollup))
-        .withColumn("chunk", F.shiftright("bucket", 4))
-        .groupBy(*_KEY, "chunk")
-        .agg(*(F.sum(name).alias(name) for name in _SUMS), *_counts())
-    )
+    """Return histograms of service times in windows of ten minutes, from audit events of any days.
+
+    `events` must have passed `measured.with_clients`: each row of partition has its client.
+    """
+    of_requests = _requests(events.request).unionByName(_intervals(events.rollup))
+    # Neither kind has a topic, and each partition has one: no key is common.
+    chunks = _chunks(of_requests).unionByName(_chunks(_partitions(events.partition)))
     histograms = (
         chunks.withColumn("entries", _entries())
         .groupBy(*_KEY)
@@ -42,7 +41,13 @@ def latency_hist(events: EventFrames) -> DataFrame:
         .where(F.col("requests") > 0)
     )
     latency = F.map_from_entries(F.transform(F.sort_array(F.flatten("entries")), _entry))
-    return as_table(histograms.withColumn("latency", latency), "latency_hist")
+    dated = histograms.withColumns({"latency": latency, "event_date": F.to_date("window_start")})
+    return as_table(dated, "latency_hist")
+
+
+def _chunks(parts: DataFrame) -> DataFrame:
+    sums = (F.sum(name).alias(name) for name in _SUMS)
+    return parts.withColumn("chunk", F.shiftright("bucket", 4)).groupBy(*_KEY, "chunk").agg(*sums, *_counts())
 
 
 def _counts() -> list[Column]:
@@ -64,7 +69,6 @@ def _entry(entry: Column) -> Column:
 def _requests(request: DataFrame) -> DataFrame:
     is_measured = ~is_failed()
     return request.where(F.col("replica_id").isNull()).select(
-        "event_date",
         window_start(),
         "cluster_id",
         "api",
@@ -83,7 +87,6 @@ def _partitions(partition: DataFrame) -> DataFrame:
     is_measured = F.col("error_code") == 0
     known = partition.where(F.col("listener").isNotNull() & F.col("replica_id").isNull())
     return known.select(
-        "event_date",
         window_start(),
         "cluster_id",
         api_of_partition().alias("api"),
@@ -107,7 +110,6 @@ def _intervals(rollup: DataFrame) -> DataFrame:
     exploded = measured.withColumn("part", F.explode(F.concat(F.array(of_sums), entries)))
     is_of_sums = F.col("part.bucket").isNull()
     return exploded.select(
-        "event_date",
         window_start(),
         "cluster_id",
         "api",

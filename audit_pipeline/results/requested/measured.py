@@ -16,7 +16,7 @@ OF_REQUEST: Final = (*CLIENT, "replica_id", "service_us")
 
 
 def whole(number: int | None) -> Column:
-    """Return a constant of the type of counts and sizes."""
+    """Return a constant column of the type of counts and sizes."""
     return F.lit(number).cast("long")
 
 
@@ -25,17 +25,23 @@ def window_start() -> Column:
 
 
 def is_failed() -> Column:
-    """Whether a row of request counts as an error. An error code that is not known is none."""
+    """Return the condition that a row of request counts as an error. An unknown error code does not."""
     return F.coalesce(F.col("error_code") != 0, F.lit(False)) | (F.col("ending") != "answered")
 
 
 def service_us() -> Column:
-    """Return the time of a row of request. A Fetch may wait for data for any time, which does not count."""
+    """Return the service time of a row of request.
+
+    A Fetch may wait for data for any time, which does not count.
+    """
     return F.col("total_us") - F.when(F.col("api_key") == FETCH, F.col("wait_us")).otherwise(0)
 
 
 def with_clients(events: EventFrames) -> EventFrames:
-    """Return the events with the client of each partition, from its request where the partition does not tell it."""
+    """Return the events with the client of each partition.
+
+    The client comes from the partition's request if the partition itself has none.
+    """
     asked = events.request.select(*NUMBERED, *CLIENT, "replica_id", service_us().alias("service_us"))
     unknown = events.partition.where(F.col("listener").isNull()).drop(*OF_REQUEST)
     known = events.partition.where(F.col("listener").isNotNull())

@@ -9,16 +9,15 @@ from audit_pipeline.results.frames import EventFrames, as_table
 from audit_pipeline.results.requested.measured import is_failed, whole
 from audit_pipeline.results.times import begun
 
-_KEY: Final = ("minute", "api", "is_follower", "cluster_id", "event_date")
+_KEY: Final = ("minute", "api", "is_follower", "cluster_id")
 _SUMS: Final = ("requests", "errors", "in_bytes", "out_bytes")
 
 
 def minutes(events: EventFrames) -> DataFrame:
-    """Compute the minutes of the events of any days, with their event_date."""
+    """Return the number and the bytes of requests in each minute by API, from audit events of any days."""
     minute = begun(F.col("ts"), 60).alias("minute")
     moved = (F.col("request_bytes").alias("in_bytes"), F.col("response_bytes").alias("out_bytes"))
     requests = events.request.select(
-        "event_date",
         minute,
         "cluster_id",
         "api",
@@ -28,7 +27,7 @@ def minutes(events: EventFrames) -> DataFrame:
         *moved,
     )
     intervals = events.rollup.where(F.col("topic").isNull()).select(
-        "event_date", minute, "cluster_id", "api", F.lit(False).alias("is_follower"), "requests", "errors", *moved
+        minute, "cluster_id", "api", F.lit(False).alias("is_follower"), "requests", "errors", *moved
     )
     added = requests.unionByName(intervals).groupBy(*_KEY).agg(*(F.sum(name).alias(name) for name in _SUMS))
-    return as_table(added, "minutes")
+    return as_table(added.withColumn("event_date", F.to_date("minute")), "minutes")

@@ -1,5 +1,6 @@
 """The fact `usage`: who moved how much on which topic, and what failed, in windows of ten minutes. Pure."""
 
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -12,27 +13,35 @@ from audit_pipeline.results.tables import UNKNOWN
 
 _KEY: Final = (
     *("window_start", "topic", "client_id", "principal", "address_group", "api", "software_name", "software_version"),
-    *("listener", "is_follower", "error_code", "ending", "cluster_id", "event_date"),
+    *("listener", "is_follower", "error_code", "ending", "cluster_id"),
 )
 _SUMS: Final = ("requests", "errors", "in_bytes", "out_bytes", "records")
 _SOMETIMES: Final = ("client_id", "software_name", "software_version")
 
 
 def usage(events: EventFrames) -> DataFrame:
-    """Compute the usage of the events of any days, with their event_date. Partitions have to tell their clients."""
-    parts = _requests(events.request).unionByName(_partitions(events.partition))
-    added = (
-        parts.unionByName(_intervals(events.rollup))
-        .groupBy(*_KEY)
-        .agg(*(F.sum(name).alias(name) for name in _SUMS), F.max("last_moved").alias("last_moved"))
-    )
-    return as_table(added, "usage")
+    """Return how much each client moved on each topic, and what failed, in windows of ten minutes.
+
+    `events` are of any days. They must have passed `measured.with_clients`: each row of partition has its client.
+
+    The three kinds of events have no key in common: requests have an ending and no topic, partitions a topic and an
+    error code, intervals neither an ending nor an error code. Each kind is added up by itself, in one compiled loop
+    from the file to the sums.
+    """
+    parts = (_requests(events.request), _partitions(events.partition), _intervals(events.rollup))
+    added = reduce(DataFrame.unionByName, map(_added_up, parts))
+    return as_table(added.withColumn("event_date", F.to_date("window_start")), "usage")
+
+
+def _added_up(parts: DataFrame) -> DataFrame:
+    sums = (F.sum(name).alias(name) for name in _SUMS)
+    return parts.groupBy(*_KEY).agg(*sums, F.max("last_moved").alias("last_moved"))
 
 
 def _of_client() -> tuple[Column | str, ...]:
     """Return the window and the client of rows that always tell their client."""
     group = address_group(F.col("client_ip")).alias("address_group")
-    return ("event_date", window_start(), "cluster_id", "listener", "principal", group, *_SOMETIMES)
+    return (window_start(), "cluster_id", "listener", "principal", group, *_SOMETIMES)
 
 
 def _requests(request: DataFrame) -> DataFrame:
@@ -55,7 +64,6 @@ def _requests(request: DataFrame) -> DataFrame:
 def _partitions(partition: DataFrame) -> DataFrame:
     """Return each partition; its client is unknown if its request was set aside and it does not tell the client."""
     return partition.select(
-        "event_date",
         window_start(),
         "cluster_id",
         *(F.coalesce(name, F.lit(UNKNOWN)).alias(name) for name in ("listener", "principal")),

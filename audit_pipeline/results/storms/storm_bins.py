@@ -12,20 +12,20 @@ from audit_pipeline.results.tables import BIN_S
 from audit_pipeline.results.times import after, begun
 
 WITHIN_S: Final = 10
-"""The most seconds in a row in which the limits of storms count connections."""
+"""Maximum number of consecutive seconds in which the limits of storms count connections."""
 CLOSE_S: Final = 2
-"""Seconds that are as close to others that reach a limit are stormy, too: a storm ends in a second with few."""
+"""Distance in seconds within which seconds beside stormy ones are stormy, too: a storm ends in a second with few."""
 LIMIT: Final = ("limit_quota", "limit_key", "limit_entity", "limit_value")
 
 TELLING_S: Final = 600
-"""Seconds from a second's start in which its connections tell their clients."""
+"""Seconds from a second's start in which its connections send their client IDs."""
 BEFORE: Final = timedelta(minutes=1)
-"""Time before an hour whose events decide on its first seconds and requests.
+"""Time before an hour whose events decide about the hour's first seconds and requests.
 
 A second is stormy by those up to 2 * (WITHIN_S - 1) + CLOSE_S before it, and storms continue after CALM_S.
 """
 AFTER: Final = timedelta(minutes=11)
-"""Time after an hour whose events decide on its last seconds and requests.
+"""Time after an hour whose events decide about the hour's last seconds and requests.
 
 Its connections tell their clients within TELLING_S. Requests count from ten minutes before a storm, whose first second
 is stormy by those up to WITHIN_S - 1 + CLOSE_S after it.
@@ -37,10 +37,14 @@ _WHO: Final = ("principal", "client_id", "software_name", "software_version")
 _ATTEMPTS: Final = ("accepted", "limited", "refused")
 
 
-def storm_bins(connection: DataFrame, request: DataFrame, limits: StormLimits) -> DataFrame:
-    """Count connections. Requests are read only for storms: their bins and connections are few, and broadcast."""
-    attempts = _attempts(connection)
-    stormy = attempts.join(F.broadcast(_stormy(attempts, limits)), [*_BIN], how="left_semi")
+def stormy_seconds(connection: DataFrame, limits: StormLimits) -> DataFrame:
+    """Return the stormy seconds of listeners: `bin`, `cluster_id`, `listener`. They are few."""
+    return _stormy(_attempts(connection), limits)
+
+
+def storm_bins(seconds: DataFrame, connection: DataFrame, request: DataFrame) -> DataFrame:
+    """Count the connections of `stormy_seconds`. Seconds and connections of storms are few, and broadcast."""
+    stormy = _attempts(connection).join(F.broadcast(seconds), [*_BIN], how="left_semi")
     # Refused connections have no ID: they are summed here, so that they do not become a hot key of the join.
     kind = ("listener_rate", *LIMIT)
     connections = stormy.groupBy(*_BIN, *_CONNECTION[1:], *CLIENT[1:], *kind).agg(*_times("ts", "ts"), *sums())
@@ -127,5 +131,5 @@ def _times(first: str, last: str) -> tuple[Column, Column]:
 
 
 def sums() -> list[Column]:
-    """Return the sums of the counts of attempts, under the names of these."""
+    """Return the sums of the counts of attempts, under the names of the counts."""
     return [F.sum(name).alias(name) for name in _ATTEMPTS]

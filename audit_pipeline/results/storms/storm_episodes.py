@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 from audit_pipeline.results.tables import BIN_S
 
 CALM_S: Final = 10
-"""A longer calm ends an episode."""
+"""Seconds of calm that end an episode."""
 _AFTER_CHANGE_S: Final = 3
 """Clients that waited when a rate changed are accepted or closed by then (decision 14)."""
 _NO_RATE: Final = -1
@@ -26,7 +26,10 @@ _AT: Final = ("cluster_id", "listener")
 
 
 def with_episode(storm_bins: DataFrame) -> DataFrame:
-    """Add `episode`, the start of its first second, and `is_own`: whether the row has the rate of its episode."""
+    """Add the columns `episode` and `is_own` to storm_bins.
+
+    `episode` is the start of the episode's first second. `is_own` is whether the row has the rate of its episode.
+    """
     rows = storm_bins.withColumn("rate", F.coalesce("listener_rate", F.lit(_NO_RATE).cast("bigint")))
     episodes = _episodes(_seconds(rows)).groupBy(*_AT, "bin", "rate")
     found = episodes.agg(F.max("episode").alias("episode"), F.max("is_own").alias("is_own"))

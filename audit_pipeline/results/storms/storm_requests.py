@@ -18,7 +18,10 @@ _MINUTE_S: Final = 60
 
 
 def storm_requests(storm_bins: DataFrame, request: DataFrame) -> DataFrame:
-    """Count requests. They are read only for storms: the seconds and minutes of these are few, and broadcast."""
+    """Count the requests during connection storms.
+
+    `request` is read only for the seconds and minutes of storms. These are few, so Spark broadcasts them.
+    """
     spans = _spans(storm_bins.select("cluster_id", "listener", "bin").distinct())
     of_first = begun(F.col("first"), _MINUTE_S)
     first = after(of_first, -_MINUTE_S * BEFORE_MINUTES)

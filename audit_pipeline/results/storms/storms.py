@@ -20,15 +20,16 @@ _MINUTE_S: Final = 60
 
 
 def storm_sources(rows: DataFrame) -> DataFrame:
-    """Compute the clients of each storm; `rows` as for `storms`."""
+    """Return the clients that took part in each storm of connections; `rows` as for `storms`."""
     started = rows.groupBy(*_EPISODE).agg(F.min("first_ts").alias("started"))
     return as_table(_clients(rows).join(started, [*_EPISODE]), "storm_sources")
 
 
 def storms(rows: DataFrame, storm_requests: DataFrame) -> DataFrame:
-    """Compute the storms. Only the requests of the minutes and seconds of storms are counted.
+    """Return the storms of connections, with their source, their limit and their effects on other clients.
 
-    `rows` are those of storm_bins `with_episode`. They are used several times: a caller may persist them.
+    Only the requests of the minutes and seconds of storms are counted. `rows` are those of storm_bins `with_episode`.
+    They are used several times: a caller may persist them.
     """
     found = _totals(rows).join(_limits(rows), [*_EPISODE], how="left").join(_sources(_clients(rows)), [*_EPISODE])
     others = _others(found, storm_requests)

@@ -48,7 +48,7 @@ C = TypeVar("C")
 
 
 class ApiVersionsAnswers:
-    """The encoded answers of one kind of listener."""
+    """The encoded ApiVersions answers of one kind of listener."""
 
     def __init__(self, served: Iterable[ApiSpec[Any]]) -> None:
         ranges = sorted([(API_VERSIONS, *VERSIONS), *((api.key, *advertised_versions(api)) for api in served)])
@@ -60,7 +60,7 @@ class ApiVersionsAnswers:
         self._unsupported = _body(own, 0, ErrorCode.UNSUPPORTED_VERSION)
 
     def handle(self, reader: RequestReader, call: Call, context: Any) -> Reply:
-        """Answer the request. From version 3 on, store its client software with the connection.
+        """Answer an ApiVersions request. From version 3 on, store the client's software with the connection.
 
         `context` is a NodeContext.
         """

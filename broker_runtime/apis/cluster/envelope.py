@@ -13,7 +13,7 @@ from broker_runtime.security.principal import Principal
 from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.envelope import Envelope, pack_enveloped, read_envelope
 from broker_runtime.wire.handler import ConnectionEnd, ServedConnection
-from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
+from broker_runtime.wire.reply import PendingReply, Reply, parts_of, section
 from broker_runtime.wire.versions import ENVELOPE, FORWARDED
 
 _KEY = Struct(">h")
@@ -21,7 +21,10 @@ _SIZE_BYTES = 4
 
 
 class ForwardedConnection:
-    """The client of a forwarded request, as a handler on the controller sees it. The link to the broker carries it."""
+    """The client of a forwarded request, as a handler on the controller sees it.
+
+    Its connection is the link to the broker.
+    """
 
     has_unread = False
 
@@ -31,6 +34,7 @@ class ForwardedConnection:
         self.principal: Principal = envelope.principal
         self.throttle_s = 0.0
         """Has no effect here: the broker mutes its client."""
+        self.heavy_s = 0.0
         self.peer = (envelope.address, 0)
 
     @property
@@ -46,14 +50,14 @@ class ForwardedConnection:
         return self._link.closed
 
     def keep_frame(self, frame: memoryview) -> memoryview:
-        """Return the frame itself: each request has a buffer of its own."""
+        """Return the frame itself: each request has its own buffer."""
         return frame
 
-    def release_frame(self) -> None:
+    def release_frame(self, copied_bytes: int = 0) -> None:
         """Do nothing: no buffer has to be released."""
 
     def push(self, frame: bytes) -> bool:
-        """Return False: the client is not connected here."""
+        """Return False: an unsolicited frame cannot be sent to a client that is connected to another broker."""
         del frame
         return False
 
@@ -62,12 +66,12 @@ class ForwardedConnection:
 
 
 def handle(reader: RequestReader, call: Call, context: ControllerContext) -> Reply | Call:
-    envelope = read_envelope(reader)
+    envelope = read_envelope(reader.kept(call.connection.keep_frame))
     (key,) = _KEY.unpack_from(envelope.frame)
     if key not in FORWARDED:
         call.error = ErrorCode.INVALID_REQUEST
-        return call.packed(pack_enveloped(None, ErrorCode.INVALID_REQUEST))
-    inner = context.serve(memoryview(envelope.frame), ForwardedConnection(call.connection, envelope))
+        return call.packed_of(pack_enveloped(None, ErrorCode.INVALID_REQUEST))
+    inner = context.serve(envelope.frame, ForwardedConnection(call.connection, envelope))
     if not isinstance(inner, PendingReply):
         return _packed(call, inner)
     later = call.later(inner.cancel)
@@ -76,8 +80,9 @@ def handle(reader: RequestReader, call: Call, context: ControllerContext) -> Rep
 
 
 def _packed(call: Call, answer: Reply) -> Reply:
-    whole = b"".join(chunk.read() if isinstance(chunk, FileRegion) else chunk for chunk in answer)
-    return call.packed(pack_enveloped(whole[_SIZE_BYTES:], ErrorCode.NONE))
+    parts = parts_of(answer)
+    frame = section(parts, _SIZE_BYTES, sum(map(len, parts)))
+    return call.packed_of(pack_enveloped(frame, ErrorCode.NONE))
 
 
 API = ApiSpec(key=ENVELOPE, name="Envelope", versions=(0, 0), handle=handle, reads="frame", counts_itself=True)

@@ -17,7 +17,7 @@ _UPDATES_OF_A_STEP = 32
 
 
 def handle(request: UpdateFeaturesRequest, call: Call, context: NodeContext) -> Steps[Fields]:
-    """Answer an update. If one feature cannot be changed, the whole request fails, as in Kafka."""
+    """Answer an UpdateFeatures request. If one feature cannot be changed, the whole request fails, as in Kafka."""
     updates: Sequence[FeatureUpdateKey] = request.feature_updates
     for number, update in enumerate(updates, 1):
         problem = _problem(update, call.version, context.settings.node_id)

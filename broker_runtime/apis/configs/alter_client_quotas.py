@@ -69,6 +69,7 @@ class _Limits(NamedTuple):
             config.sluicegate_connection_groups_max,
             config.sluicegate_connection_groups_members_max,
             config.sluicegate_connection_group_members_max,
+            config.sluicegate_connection_groups_cluster_max,
         )
         return cls(
             groups, QuotaLimits(config.sluicegate_client_quotas_max, config.sluicegate_client_quotas_names_bytes_max)

@@ -14,7 +14,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.areas.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.slicing.steps import Steps, counted, each
+from broker_runtime.slicing.steps import Steps, counted, drain, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import (
     AlterConfigsRequest,
@@ -77,6 +77,7 @@ def _alter_all(
         else:
             answers.append(answer_to(resource, None))
         yield
+    yield from drain(counts)
     return ((), answers) if request.validate_only else (records, answers)
 
 

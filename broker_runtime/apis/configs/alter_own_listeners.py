@@ -24,10 +24,11 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, chosen, counted, each
 from broker_runtime.wire.messages import Entity, Fields, decode_response_in_steps, encode_request_in_steps
+from broker_runtime.wire.reply import joined
 
 
 class Resource(Protocol):
-    """A resource of either request."""
+    """A resource of an AlterConfigs or IncrementalAlterConfigs request."""
 
     @property
     def resource_type(self) -> int: ...
@@ -40,7 +41,7 @@ AlterOne = Callable[[Any, MetadataImage], Sequence[MetadataRecord]]
 
 
 class AlterLoggers(Protocol):
-    """The signature of `broker_loggers.alter_loggers`."""
+    """A function that changes the levels of a broker's loggers, as `broker_loggers.alter_loggers` does."""
 
     def __call__(self, resource: Any, node_id: int, /, *, validate_only: bool) -> None: ...
 
@@ -51,7 +52,7 @@ def with_own_listeners(
     answer_to: Callable[..., Fields],
     alter_loggers: AlterLoggers | None = None,
 ) -> ApiSpec[BrokerContext]:
-    """Return the broker's version of `api`.
+    """Return the variant of `api` that brokers offer, which also changes the broker's own listeners.
 
     `alter` decides about one resource as the controller does, and `answer_to` creates its answer. Without
     `alter_loggers`, changes of loggers are forwarded to the controller, which refuses them.
@@ -203,7 +204,7 @@ async def _forwarded(request: Any, call: Call, context: BrokerContext, change: _
         key, version = call.api.key, call.version
         body = await call.completion.slices.finish(_encoded(key, version, left, validate_only=request.validate_only))
         answer = await to_controller(memoryview(body), call, context.controller)
-        decoded: Entity = await call.completion.slices.finish(decode_response_in_steps(key, version, answer))
+        decoded: Entity = await call.completion.slices.finish(decode_response_in_steps(key, version, joined(answer)))
         forwarded_answers = decoded.responses
     return await call.completion.slices.finish(_merged(request, forwarded_answers, change))
 

@@ -33,7 +33,7 @@ _NAMES_MAX = 1_000
 
 
 def describe_loggers(name: str, wanted: Set[str] | None, node_id: int) -> Sequence[Fields]:
-    """Describe the loggers in `wanted`, or all if it is None or empty.
+    """Describe the loggers in `wanted`, or all if `wanted` is None or empty.
 
     Raises KafkaError unless `name` is this node's id.
     """
@@ -58,7 +58,7 @@ def _entry(name: str) -> Fields:
 
 
 def alter_loggers(resource: IncrementalResource, node_id: int, *, validate_only: bool) -> None:
-    """Apply all changes of the resource, or none. Raises KafkaError."""
+    """Apply all changes of the loggers' levels in `resource`, or none. Raises KafkaError."""
     if _node_id(resource.resource_name, "Node") != node_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unexpected node id. Expected {node_id}, but received {resource.resource_name}"

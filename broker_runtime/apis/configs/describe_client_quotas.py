@@ -3,15 +3,16 @@
 The entries are packed in steps, because a connection group may have ten thousand members, each of them an entry.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from struct import Struct
 
-from broker_runtime.apis.request.call import Call
+from broker_runtime.apis.request.call import Call, check_response
 from broker_runtime.apis.request.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.areas.quotas import QuotaEntity
 from broker_runtime.metadata.describe_quotas import Component, Described, check_count, describe_quotas
-from broker_runtime.slicing.steps import Steps
+from broker_runtime.slicing.steps import Steps, let_go
 from broker_runtime.wire.encoding.encode import Pieces
 from broker_runtime.wire.encoding.writer import array_length, nullable_string, string
 from broker_runtime.wire.messages import Fields
@@ -34,14 +35,15 @@ def handle(request: DescribeClientQuotasRequest, call: Call, context: NodeContex
     return (yield from _packed(found, call))
 
 
-def _packed(found: Sequence[Described], call: Call) -> Steps[Reply]:
-    flexible, pieces = call.flexible, Pieces(call.completion.limits.check_response)
+def _packed(found: list[Described], call: Call) -> Steps[Reply]:
+    flexible, pieces = call.flexible, Pieces(partial(check_response, call))
     pieces.add(_HEAD.pack(call.throttle_ms, ErrorCode.NONE) + nullable_string("", flexible))
     pieces.add(array_length(len(found), flexible))
     for entity, values in found:
         pieces.add(_entry(entity, values, flexible))
         yield
     pieces.add(_tags(flexible))
+    yield from let_go(found)
     return call.packed_of(pieces.all())
 
 

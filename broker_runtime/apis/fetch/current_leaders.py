@@ -20,12 +20,12 @@ _ENDPOINTS_TAG = 0
 
 
 def reports_leader(code: int) -> bool:
-    """Whether the error code refuses a client because of the partition's leader."""
+    """Return whether the error code refuses a client because of the partition's leader."""
     return code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 class CurrentLeaders:
-    """Collects the brokers that lead the refused partitions of one answer."""
+    """The brokers that lead the refused partitions of one answer."""
 
     __slots__ = ("_brokers", "_image", "_listener", "_tag")
 
@@ -53,7 +53,7 @@ class CurrentLeaders:
             self._brokers[leader] = _INT32.pack(leader) + place + nullable_string(broker.rack, flexible=True) + _NO_TAGS
 
     def answer_tags(self) -> bytes:
-        """Return the tagged fields at the end of the answer, once all its partitions are packed."""
+        """Return the tagged fields at the end of the answer, after all its partitions are packed."""
         if not self._brokers:
             return _NO_TAGS
         content = array_length(len(self._brokers), flexible=True) + b"".join(self._brokers.values())

@@ -5,10 +5,10 @@ ones into one write.
 
 - In a session (KIP-227, apis.fetch_sessions.fetch_session) a request reads only partitions that have changed or that it
   names. A request without a session does the same while it waits.
-- The isolation level does not affect the records: there are no transactions, so the last stable offset is the high
-  watermark.
+- A client that reads committed records gets those below the last stable offset, with the aborted transactions among
+  them (KIP-98). It leaves their records out itself: batches are sent whole, and unread.
 - Followers read up to the log's end. The offset that a follower requests shows which records it has (KIP-101, KIP-903).
-  Consumers read up to the high watermark, and only from the leader.
+  Other consumers read up to the high watermark. All consumers read from the leader only.
 """
 
 from broker_runtime.apis.fetch.fetch_answer import pack_answer
@@ -55,7 +55,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> _Handle
 
 
 def handle_metadata(reader: RequestReader, call: Call, context: ControllerContext) -> _Handled:
-    """Answer a fetch of the metadata log. Brokers read it like consumers: only committed records, and no commit waits.
+    """Answer a fetch of the metadata log. Brokers read the log like consumers: only committed records, without a wait.
 
     The replica id of the request is ignored.
     """

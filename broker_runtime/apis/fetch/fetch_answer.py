@@ -1,12 +1,11 @@
 """Fetch's answer, versions 4 to 18, packed by hand: consumers' and followers' hot path. Pure.
 
-There are no transactions: the last stable offset is the high watermark, and the list of aborted transactions is empty.
-From version 16 on, a client that requests a partition from the wrong broker gets the partition's leader
+A client that reads committed records gets the aborted transactions of each partition's records (KIP-98). From version
+16 on, a client that requests a partition from the wrong broker gets the partition's leader
 (`FetchRequest.leaders`).
 """
 
 from collections.abc import Callable, Collection
-from functools import lru_cache
 from struct import Struct
 from uuid import UUID
 
@@ -14,6 +13,8 @@ from broker_runtime.apis.fetch.current_leaders import reports_leader
 from broker_runtime.apis.fetch.fetch_request import FetchRequest
 from broker_runtime.apis.fetch_sessions.fetch_partition import FetchPartition
 from broker_runtime.apis.fetch_sessions.fetch_session import NO_SESSION
+from broker_runtime.apis.fetch_sessions.repeated_fetch import FetchedTopics
+from broker_runtime.remembering import remembered
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.encoding.writer import array_length, string
 from broker_runtime.wire.header import prefix
@@ -22,11 +23,16 @@ from kafka_bytes.varints import write_uvarint
 
 _HEAD = Struct(">ihi")
 _SESSIONS_SINCE = 7
-_THROTTLE = Struct(">i")
+_INT32 = Struct(">i")
 _RESULT_V4 = Struct(">ihqqii")
 _RESULT_V5 = Struct(">ihqqqii")
 _RESULT_V11 = Struct(">ihqqqiii")
 _RESULT_V12 = Struct(">ihqqqBi")
+_BEGIN_V4 = Struct(">ihqq")
+_BEGIN_V5 = Struct(">ihqqq")
+_ABORTED = Struct(">qq")
+_ABORTED_V12 = Struct(">qqx")
+"""An aborted transaction: producer id, first offset, and in a flexible version no tagged fields."""
 _NO_READ_REPLICA = -1
 _NO_TAGS = b"\x00"
 _TOPICS_KEPT = 256
@@ -37,7 +43,7 @@ _PACKED_PARTITIONS_OF_A_STEP = 128
 
 
 def pack_answer(request: FetchRequest, parts: Collection[FetchPartition], session_id: int, error: int = 0) -> Reply:
-    """Pack the results of these partitions. Consecutive partitions of a topic share an entry."""
+    """Pack the results of these partitions into a Fetch answer. Consecutive partitions of a topic share an entry."""
     call = request.call
     flexible, call.error = call.flexible, error
     topics = _by_topic(parts)
@@ -65,7 +71,7 @@ def pack_in_steps(
     session_id: int,
     told: Callable[[FetchPartition], None],
 ) -> Steps[Reply]:
-    """Pack an answer with many partitions in steps. Calls `told` with each partition as soon as it is packed."""
+    """Pack a Fetch answer with many partitions in steps. Call `told` with each partition as soon as it is packed."""
     call = request.call
     flexible, call.error = call.flexible, 0
     topics = yield from _by_topic_in_steps(parts)
@@ -87,10 +93,8 @@ def pack_in_steps(
     return answer.framed()
 
 
-def pack_all_in_steps(
-    request: FetchRequest, topics: Collection[tuple[str | UUID, Collection[FetchPartition]]]
-) -> Steps[Reply]:
-    """Pack all partitions of an answer with many of them, in steps."""
+def pack_all_in_steps(request: FetchRequest, topics: FetchedTopics) -> Steps[Reply]:
+    """Pack all partitions of a Fetch answer with many of them, in steps."""
     flexible = request.call.flexible
     answer = _LongAnswer(request, _answer_head(request, len(topics), NO_SESSION, 0))
     for topic, members in topics:
@@ -168,15 +172,18 @@ def _tags(part: FetchPartition, request: FetchRequest) -> bytes:
 
 
 def pack_partition(part: FetchPartition, request: FetchRequest) -> None:
-    """Cache the partition's part of an answer that contains all partitions. Its records follow this part."""
+    """Cache the partition's part of a Fetch answer that contains all partitions.
+
+    The partition's records follow this part.
+    """
     flexible = request.call.flexible
     part.packed = _partition_head(part, request)
     if flexible and part.region is None:
         part.packed += _tags(part, request)
 
 
-def pack_all(request: FetchRequest, topics: Collection[tuple[str | UUID, Collection[FetchPartition]]]) -> Reply:
-    """Pack an answer from the cached parts of `pack_partition`."""
+def pack_all(request: FetchRequest, topics: FetchedTopics) -> Reply:
+    """Pack a Fetch answer from the cached parts of `pack_partition`."""
     call = request.call
     flexible = call.flexible
     text = _answer_head(request, len(topics), NO_SESSION, 0)
@@ -196,11 +203,11 @@ def pack_all(request: FetchRequest, topics: Collection[tuple[str | UUID, Collect
 def _answer_head(request: FetchRequest, topics: int, session_id: int, error: int) -> list[bytes]:
     call = request.call
     with_session = call.version >= _SESSIONS_SINCE
-    head = _HEAD.pack(call.throttle_ms, error, session_id) if with_session else _THROTTLE.pack(call.throttle_ms)
+    head = _HEAD.pack(call.throttle_ms, error, session_id) if with_session else _INT32.pack(call.throttle_ms)
     return [head, array_length(topics, call.flexible)]
 
 
-@lru_cache(_TOPICS_KEPT)
+@remembered(_TOPICS_KEPT)
 def _topic_head(topic: str | UUID, partitions: int, flexible: bool) -> bytes:
     """Return the bytes of a topic that precede its partitions."""
     name = string(topic, flexible) if isinstance(topic, str) else topic.bytes
@@ -244,19 +251,40 @@ def _by_topic(parts: Collection[FetchPartition]) -> list[tuple[str | UUID, Colle
 def _partition_head(part: FetchPartition, request: FetchRequest) -> bytes:
     """Return the bytes of a partition that precede its records.
 
-    The list of aborted transactions is empty for a client that reads committed records, and null for other clients.
+    The list of aborted transactions is null for a client that does not read committed records.
     """
     version, log, region = request.call.version, part.log, part.region
     if log is not None:
         watermark, start, aborted = log.high_watermark, log.log_start_offset, 0 if request.read_committed else -1
+        stable = watermark if log.transactions.first_unstable >= watermark else log.last_stable_offset
     else:
-        watermark = start = aborted = -1
+        watermark = stable = start = aborted = -1
     size = 0 if region is None else region.length
+    if not aborted and size and part.aborted:
+        return _head_with_aborted(part, version, (watermark, stable, start), size)
     if version >= 12:
-        fixed = _RESULT_V12.pack(part.index, part.code, watermark, watermark, start, aborted + 1, _NO_READ_REPLICA)
+        fixed = _RESULT_V12.pack(part.index, part.code, watermark, stable, start, aborted + 1, _NO_READ_REPLICA)
         return fixed + write_uvarint(size + 1)
     if version == 11:
-        return _RESULT_V11.pack(part.index, part.code, watermark, watermark, start, aborted, _NO_READ_REPLICA, size)
+        return _RESULT_V11.pack(part.index, part.code, watermark, stable, start, aborted, _NO_READ_REPLICA, size)
     if version >= 5:
-        return _RESULT_V5.pack(part.index, part.code, watermark, watermark, start, aborted, size)
-    return _RESULT_V4.pack(part.index, part.code, watermark, watermark, aborted, size)
+        return _RESULT_V5.pack(part.index, part.code, watermark, stable, start, aborted, size)
+    return _RESULT_V4.pack(part.index, part.code, watermark, stable, aborted, size)
+
+
+def _head_with_aborted(part: FetchPartition, version: int, offsets: tuple[int, int, int], size: int) -> bytes:
+    """Return `_partition_head` with aborted transactions.
+
+    `offsets` are the high watermark, the last stable offset and the log start.
+    """
+    flexible = version >= 12
+    if version >= 5:
+        begin = _BEGIN_V5.pack(part.index, part.code, *offsets)
+    else:
+        begin = _BEGIN_V4.pack(part.index, part.code, *offsets[:2])
+    entry = _ABORTED_V12 if flexible else _ABORTED
+    text = [begin, array_length(len(part.aborted), flexible), *(entry.pack(*each) for each in part.aborted)]
+    if version >= 11:
+        text.append(_INT32.pack(_NO_READ_REPLICA))
+    text.append(write_uvarint(size + 1) if flexible else _INT32.pack(size))
+    return b"".join(text)

@@ -27,18 +27,20 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.slicing.steps import Steps, at_once, chosen, gathered, let_go
 from broker_runtime.storage.log.log import Log
-from broker_runtime.wire.reply import Reply
+from broker_runtime.wire.reply import FileRegion, Reply
 from kafka_bytes.uuids import encode_uuid
 
 AT_ONCE_MAX = 50
-"""Maximum number of partitions of a fetch that runs without steps: about a third of a millisecond."""
+"""Maximum number of partitions of a fetch that is read without steps, in about a third of a millisecond."""
 _PACKED_AT_ONCE_MAX = 500
 """Maximum number of partitions of a fetch without steps if they are already packed and have not changed."""
 _PARTITIONS_OF_A_STEP = 4
+_ABORTED_MAX = 100
+"""Number of aborted transactions of a partition above which it is the last one with records in an answer."""
 
 
 class Fetch:
-    """A consumer's request without a session. It reads all its partitions, and its answer contains all."""
+    """A consumer's Fetch request without a session. All its partitions are read and are in its answer."""
 
     __slots__ = ("_access", "_context", "_quiet", "parts", "request")
 
@@ -57,7 +59,7 @@ class Fetch:
         self.parts = [FetchPartition(each) for each in asked]
 
     def read(self) -> tuple[int, bool]:
-        """Read the partitions that may have changed. Returns the bytes found, and whether to answer at once.
+        """Read the partitions that may have changed. Return the bytes found, and whether to answer at once.
 
         The first partition with data may exceed every limit, so that a large batch never blocks a consumer (KIP-74).
         """
@@ -82,10 +84,15 @@ class Fetch:
                 log, up_to = self._readable(part)
                 limit = min(left, part.max_bytes)
                 if limit > 0 or not found:
-                    part.region = region = log.read(part.offset, limit, min_one=not found, up_to=up_to)
+                    if self.request.read_committed:
+                        region, is_limited = self._read_committed(part, log, limit, up_to, min_one=not found)
+                    else:
+                        region, is_limited = log.read(part.offset, limit, min_one=not found, up_to=up_to), False
                     if region is not None:
+                        part.region = region
                         found += region.length
-                        left -= region.length
+                        left = 0 if is_limited else left - region.length
+                        urgent = urgent or is_limited
                 if self._is_urgent(part, log):
                     urgent = True
                 elif part.offset >= up_to:
@@ -94,6 +101,21 @@ class Fetch:
                 self._refuse(part, error)
                 urgent = True
         return left, found, urgent, quiet
+
+    @staticmethod
+    def _read_committed(
+        part: FetchPartition, log: Log, max_bytes: int, up_to: int, *, min_one: bool
+    ) -> tuple[FileRegion | None, bool]:
+        """Read committed records, and note the aborted transactions among them.
+
+        Return whether these are so many that the answer gets no more records: the client asks again for the rest.
+        """
+        limit = log.limited_read(part.offset)
+        region = log.read(part.offset, max_bytes, min_one=min_one, up_to=up_to if limit is None else min(up_to, limit))
+        if region is None:
+            return None, False
+        part.aborted = log.aborted_transactions(part.offset, region.next_offset)
+        return region, len(part.aborted) > _ABORTED_MAX
 
     def _refuse(self, part: FetchPartition, error: KafkaError) -> None:
         part.fail(error.code)
@@ -114,7 +136,7 @@ class Fetch:
             check_epoch(part.leader_epoch, epoch)
         if part.last_epoch >= 0 and name == METADATA_TOPIC:
             _check_history(part, log)
-        return log, log.high_watermark
+        return log, log.last_stable_offset if self.request.read_committed else log.high_watermark
 
     def _name_of(self, part: FetchPartition) -> str:
         topic = part.topic
@@ -141,7 +163,7 @@ class Fetch:
         self._quiet = quiet
 
     def answer(self) -> Reply:
-        """Return the reply with the results of the last read."""
+        """Return the Fetch reply with the results of the last read."""
         self._note_partitions()
         return pack_answer(self.request, self.parts, NO_SESSION)
 
@@ -261,7 +283,7 @@ class SessionFetch(Fetch):
         return pack_answer(self.request, (), session.id)
 
     def read_many(self) -> Steps[tuple[int, bool]]:
-        """Read many partitions that may have changed, in steps. Each of them watches its log after it is read."""
+        """Read many partitions that may have changed, in steps. Each partition watches its log after its read."""
         session = self.session
         session.watch_as_looked_at()
         left, found, urgent = self.request.max_bytes, 0, False
@@ -278,7 +300,10 @@ class SessionFetch(Fetch):
         return found, urgent
 
     def recount(self, part: FetchPartition) -> tuple[int, bool]:
-        """Read a changed partition again. Returns the number of additional bytes, and whether to answer at once."""
+        """Read a changed partition of a fetch session again.
+
+        Return the number of additional bytes, and whether to answer at once.
+        """
         before = 0 if part.region is None else part.region.length
         _, found, urgent, quiet = self._read_parts((part,), part.max_bytes, 0)
         if quiet:
@@ -289,14 +314,14 @@ class SessionFetch(Fetch):
 
     @property
     def is_long(self) -> bool:
-        """Whether reading the partitions or packing the answer takes so long that it must run in steps."""
+        """Return whether reading the partitions or packing the answer takes so long that it must run in steps."""
         session = self.session
         return len(session.to_look) > AT_ONCE_MAX or (
             session.id == NO_SESSION and len(session.partitions) > AT_ONCE_MAX
         )
 
     def answer_in_steps(self) -> Steps[Reply]:
-        """Pack the answer for many partitions in steps. Each counts as reported when it is packed."""
+        """Pack the answer for many partitions in steps. Each partition counts as reported when it is packed."""
         yield from self._noting()
         session = self.session
         if session.id != NO_SESSION:
@@ -427,7 +452,10 @@ class RepeatedSessionFetch(SessionFetch):
 
 
 class FollowerFetch(SessionFetch):
-    """A follower's fetch. The offset that it requests shows which records it has."""
+    """A Fetch request of a broker that follows partitions.
+
+    The requested offset shows which records the follower has.
+    """
 
     __slots__ = ("_led",)
 

@@ -34,7 +34,7 @@ _REPLICA_STATE = Struct(">iq")
 _REPLICA_STATE_TAG = 1
 _READ_COMMITTED = 1
 SHORT_BYTES = 512
-"""Requests with more bytes than this are read in steps, because they may contain many partitions."""
+"""Limit for reading a request at once. Longer requests are read in steps, because they may have many partitions."""
 _PARTITIONS_OF_A_STEP = 16
 _CHUNKS_OF_A_STEP = 500
 
@@ -43,7 +43,10 @@ Repeatable = dict[str | UUID, set[PartitionBytes]]
 
 @dataclass(slots=True)
 class FetchRequest:
-    """A parsed request. Times are in ms. In a version without sessions the epoch is the final one: no session."""
+    """A parsed Fetch request. Times are in ms.
+
+    In a version without sessions the epoch is the final one: no session.
+    """
 
     call: Call
     max_wait_ms: int
@@ -57,9 +60,9 @@ class FetchRequest:
     asked: list[AskedPartition] = field(default_factory=list)
     forgotten: list[PartitionKey] = field(default_factory=list)
     repeatable: Repeatable | None = None
-    """The partitions of a request for many partitions without a session. Replaces `asked`."""
+    """The unparsed partitions of a request for many partitions without a session. Replaces `asked`."""
     leaders: CurrentLeaders | None = None
-    """Set if a partition was refused because of its leader, and the client's version can receive the leader."""
+    """The leaders of refused partitions, if a leader caused a refusal and the client's version can receive it."""
 
     @property
     def uses_topic_ids(self) -> bool:
@@ -67,7 +70,7 @@ class FetchRequest:
 
     @property
     def is_incremental(self) -> bool:
-        """Whether the request continues a session."""
+        """Return whether the request continues a session."""
         return self.session_epoch not in (FULL_EPOCH, FINAL_EPOCH)
 
     @property
@@ -76,12 +79,12 @@ class FetchRequest:
 
     @property
     def wants_no_session(self) -> bool:
-        """Whether the client is a consumer that neither begins nor continues a session."""
+        """Return whether the client is a consumer that neither begins nor continues a session."""
         return self.session_epoch == FINAL_EPOCH and self.session_id == NO_SESSION and self.replica < 0
 
 
 def read_request(reader: RequestReader, call: Call) -> FetchRequest:
-    """Read a short request. Raises ProtocolError."""
+    """Read a short Fetch request. Raises ProtocolError."""
     request = _read_head(reader, call)
     _read_topics(reader, request)
     at_once(_read_tail(reader, request))
@@ -89,7 +92,7 @@ def read_request(reader: RequestReader, call: Call) -> FetchRequest:
 
 
 def read_in_steps(reader: RequestReader, call: Call) -> Steps[FetchRequest]:
-    """Read a request of any length. Raises ProtocolError and RequestTooLargeError."""
+    """Read a Fetch request of any length in steps. Raises ProtocolError and RequestTooLargeError."""
     request = _read_head(reader, call)
     if request.wants_no_session:
         request.repeatable = yield from _read_chunks(reader, call.version)
@@ -102,7 +105,7 @@ def read_in_steps(reader: RequestReader, call: Call) -> Steps[FetchRequest]:
 
 
 def not_repeated(request: FetchRequest) -> Steps[None]:
-    """Convert the partitions to `asked`, for a request that is not cached for its connection."""
+    """Convert the unparsed partitions to `asked`, for a request that is not cached for its connection."""
     if request.repeatable is not None:
         request.asked += yield from asked_in(request.repeatable, request.call.version)
         request.repeatable = None
@@ -204,7 +207,10 @@ def _read_chunks(reader: RequestReader, version: int) -> Steps[Repeatable | None
 
 
 def let_go_of(chunks: Repeatable) -> Steps[None]:
-    """Empty `chunks` in steps. Freeing the sets of very many topics at once would take long even if they are empty."""
+    """Empty the parts of a parsed request in steps.
+
+    Freeing the sets of very many topics at once would take long even if they are empty.
+    """
     while chunks:
         _, some = chunks.popitem()
         yield from drain(some)
@@ -231,7 +237,10 @@ def asked_by(topic: str | UUID, chunk: bytes, version: int) -> AskedPartition:
 
 
 def asked_in(chunks: Repeatable, version: int) -> Steps[list[AskedPartition]]:
-    """Return the partitions in order. Empties `chunks` in steps, because freeing all at once would take long."""
+    """Return the partitions that a Fetch request asks for, in order.
+
+    Empty `chunks` in steps, because freeing all at once would take long.
+    """
     asked = []
     for topic, some in chunks.items():
         ordered = yield from in_order(some)

@@ -6,10 +6,11 @@ used, because nothing has to be fetched from remote storage.
 
 Searching for a time reads the disk, in another thread if it reads more than a few KB. A partition that is named more
 than once is refused, as in Kafka. A newly elected leader does not know the high watermark until its followers have
-fetched (KIP-207). Followers get the log's end instead of the high watermark.
+fetched (KIP-207). Followers get the log's end instead of the high watermark, and clients that read committed records
+get the last stable offset (KIP-98).
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,7 +19,8 @@ from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.slices import Slices
-from broker_runtime.slicing.steps import Steps, counted, each, let_go
+from broker_runtime.slicing.steps import Steps, counted, drain, each, let_go
+from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.time_search import FoundRecord, Search, Step, first_since, newest
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import ListOffsetsPartition, ListOffsetsRequest
@@ -37,6 +39,9 @@ _NOT_OF_THE_NEWEST = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_
 """Timestamps whose answer does not depend on the high watermark."""
 UNKNOWN = -1
 _EPOCH_SINCE = 4
+_ISOLATION_SINCE = 2
+READ_COMMITTED = 1
+"""The isolation level of a client that reads committed records only."""
 _SEARCHES_PER_SLICE = 10
 """Searches per slice. On the event loop each reads an index and a few KB: some tens of microseconds, at most 0.2 ms."""
 
@@ -65,7 +70,7 @@ def handle(request: ListOffsetsRequest, call: Call, context: BrokerContext) -> S
     named = yield from counted(
         (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
     )
-    follower, access = request.replica_id >= 0, call.access
+    end_of, access = _end_for(request, call.version), call.access
     searches: list[_PartitionSearch] = []
     topics: list[tuple[str, list[_Answer]]] = []
     for topic in request.topics:
@@ -78,7 +83,7 @@ def handle(request: ListOffsetsRequest, call: Call, context: BrokerContext) -> S
                     access.require_topic(topic.name)
                 if named[topic.name, part.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition occurs twice in the request")
-                search = _answer(answer, topic.name, part, follower, call, context)
+                search = _answer(answer, topic.name, part, end_of, call, context)
             except KafkaError as error:
                 answer.error_code = error.code
             else:
@@ -87,11 +92,35 @@ def handle(request: ListOffsetsRequest, call: Call, context: BrokerContext) -> S
             yield
         yield
         topics.append((topic.name, answers))
+    yield from drain(named)
     first, rest = searches[:_SEARCHES_PER_SLICE], searches[_SEARCHES_PER_SLICE:]
     waiting = _continue_searches(first, context)
     if waiting or rest:
         return _searched(topics, waiting, rest, context, call.completion.slices)
     return (yield from _reply(topics))
+
+
+def _end_for(request: ListOffsetsRequest, version: int) -> "_EndOf":
+    """Return the function for the end of the records that the client may read."""
+    if request.replica_id >= 0:
+        return _log_end
+    is_committed = version >= _ISOLATION_SINCE and request.isolation_level == READ_COMMITTED
+    return _last_stable_offset if is_committed else _high_watermark
+
+
+def _log_end(log: Log) -> int:
+    return log.log_end_offset
+
+
+def _high_watermark(log: Log) -> int:
+    return log.high_watermark
+
+
+def _last_stable_offset(log: Log) -> int:
+    return log.last_stable_offset
+
+
+_EndOf = Callable[[Log], int]
 
 
 def _reply(topics: list[tuple[str, list[_Answer]]]) -> Steps[Fields]:
@@ -107,27 +136,27 @@ def _reply(topics: list[tuple[str, list[_Answer]]]) -> Steps[Fields]:
 
 
 def _answer(
-    answer: _Answer, topic: str, part: ListOffsetsPartition, follower: bool, call: Call, context: BrokerContext
+    answer: _Answer, topic: str, part: ListOffsetsPartition, end_of: _EndOf, call: Call, context: BrokerContext
 ) -> "_PartitionSearch | None":
     """Fill in `answer` if the offset is known. Otherwise return a search for the time. Raises KafkaError."""
     leader = context.led(topic, part.partition_index)
     log, wanted = leader.log, part.timestamp
     check_epoch(part.current_leader_epoch if call.version >= _EPOCH_SINCE else UNKNOWN, leader.leader_epoch)
-    if wanted not in _NOT_OF_THE_NEWEST and not follower and log.high_watermark < leader.start_offset:
+    is_new = end_of is not _log_end and log.high_watermark < leader.start_offset
+    if wanted not in _NOT_OF_THE_NEWEST and is_new:
         code = ErrorCode.OFFSET_NOT_AVAILABLE if call.version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
         raise KafkaError(code, "the new leader does not know its high watermark yet")
     if wanted < 0 and call.version < _SINCE_VERSION.get(wanted, call.version + 1):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {wanted} is not defined in version {call.version}")
     if wanted in (LATEST, EARLIEST, EARLIEST_LOCAL):
-        latest = log.log_end_offset if follower else log.high_watermark
-        answer.offset = latest if wanted == LATEST else log.log_start_offset
+        answer.offset = end_of(log) if wanted == LATEST else log.log_start_offset
         answer.leader_epoch = leader.leader_epoch
         return None
     if wanted in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return None
     limit = context.settings.config.sluicegate_record_validation_max_bytes
     search = newest(log, limit) if wanted == MAX_TIMESTAMP else first_since(log, wanted, limit)
-    return _PartitionSearch(answer, topic, leader, leader.leader_epoch, follower, search)
+    return _PartitionSearch(answer, topic, leader, leader.leader_epoch, end_of, search)
 
 
 async def _searched(
@@ -174,7 +203,7 @@ class _PartitionSearch:
     topic: str
     leader: LeaderReplica
     leader_epoch: int
-    follower: bool
+    end_of: _EndOf
     search: Search
     step: Step | None = None
     found: FoundRecord | None = None
@@ -221,7 +250,7 @@ class _PartitionSearch:
         except KafkaError as error:
             self.fail(error)
             return
-        if found is not None and found.offset < (log.log_end_offset if self.follower else log.high_watermark):
+        if found is not None and found.offset < self.end_of(log):
             self.answer.offset, self.answer.timestamp, self.answer.leader_epoch = found
 
     def fail(self, error: KafkaError) -> None:
@@ -231,7 +260,7 @@ class _PartitionSearch:
 def check_epoch(known: int, current: int) -> None:
     """Check the leader epoch that the client knows (KIP-320).
 
-    Raises KafkaError if it is older or newer than the current one: the client must refresh its metadata.
+    Raises KafkaError if `known` is older or newer than `current`: the client must refresh its metadata.
     """
     if known >= 0 and known != current:
         code = ErrorCode.FENCED_LEADER_EPOCH if known < current else ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -17,7 +17,10 @@ _COUNTED_AT_ONCE_MAX = 32
 
 
 class LongPoll:
-    """One waiting fetch. Owns its timer, is notified of changes by the session, and answers `call` once."""
+    """One Fetch request that waits for more records.
+
+    It owns its timer, is notified of changes by the session, and answers `call` once.
+    """
 
     __slots__ = (
         "_answering",

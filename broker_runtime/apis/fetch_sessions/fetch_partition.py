@@ -25,11 +25,11 @@ class PartitionOwner(Protocol):
     """The part of a session that its partitions call."""
 
     def part_changed(self, part: "FetchPartition", /) -> None:
-        """Handle a change of the partition's log since it was read."""
+        """Handle a change of the partition's log since its last read."""
         ...
 
     def part_has_news(self, part: "FetchPartition", /) -> None:
-        """Handle a higher high watermark of the partition's log without any other change."""
+        """Handle a rise of the high watermark of the partition's log without any other change."""
         ...
 
 
@@ -37,6 +37,7 @@ class FetchPartition:
     """A partition that a fetch asks for. It belongs to one request, or to one session."""
 
     __slots__ = (
+        "aborted",
         "code",
         "index",
         "last_epoch",
@@ -56,6 +57,9 @@ class FetchPartition:
     )
 
     session: PartitionOwner
+    aborted: list[tuple[int, int]]
+    """The (producer id, first offset) of aborted transactions in `region`, for a client that reads committed records.
+    """
     packed: bytes
     """The cached part of an answer that contains all partitions."""
 
@@ -79,23 +83,23 @@ class FetchPartition:
 
     @property
     def has_news(self) -> bool:
-        """Whether the session's client does not know the current high watermark or log start offset."""
+        """Return whether the session's client does not know the current high watermark or log start offset."""
         log = self.log
         return log is not None and self.told != (log.high_watermark, log.log_start_offset)
 
     def note_told(self) -> None:
-        """Note that the partition was packed into an answer, which now owns its records."""
+        """Record that the partition was packed into an answer, which now owns its records."""
         log = self.log
         self.region = None
         self.told = (log.high_watermark, log.log_start_offset) if log is not None else NOTHING
 
     def read_from(self, log: Log) -> None:
-        """Read from this log from now on, and stop watching the previous one."""
+        """Read from this log from now on, and stop watching the previous log."""
         self.unwatch()
         self.log = log
 
     def fail(self, code: int) -> None:
-        """Note that the partition cannot be read."""
+        """Record that the partition cannot be read, with the error code for the client."""
         self.code = code
         self.unwatch()
         self.log = self.leader = None
@@ -111,10 +115,10 @@ class FetchPartition:
             self.member_of = None
 
     def changed(self) -> None:
-        """Handle a change of the log."""
+        """Record that the log of the fetched partition has changed."""
         self.member_of = None
         self.session.part_changed(self)
 
     def high_watermark_moved(self) -> None:
-        """Handle a move of a follower's high watermark. The next answer reports it, without a read."""
+        """Handle a rise of a follower's high watermark. The next answer reports it, without a read."""
         self.session.part_has_news(self)

@@ -23,7 +23,7 @@ _ABSENT = object()
 
 
 class AskedPartitions:
-    """The partitions that one client asks for: which of them to read, and which to report."""
+    """The partitions that one client asks for, and those of them that are to be read or reported."""
 
     __slots__ = (
         "_is_watching",
@@ -56,7 +56,10 @@ class AskedPartitions:
         self._on_change: Callable[[], None] | None = None
 
     def add(self, asked: Iterable[AskedPartition]) -> None:
-        """Add partitions, or update known ones. They move to the end of `to_look`, so that others are read first."""
+        """Add partitions to the fetch session, or update known ones.
+
+        They move to the end of `to_look`, so that others are read first.
+        """
         partitions, to_look = self.partitions, self.to_look
         for each in asked:
             key = each[:2]
@@ -89,7 +92,7 @@ class AskedPartitions:
             self._drop(key)
 
     def has_nothing(self, quiet: Iterable[FetchPartition]) -> None:
-        """Note that these partitions were read and have neither records nor an error."""
+        """Record that these partitions were read and have neither records nor an error."""
         for part in quiet:
             if self.to_look.pop(part, _ABSENT) is _ABSENT:
                 # The partition was removed from the session between two steps.
@@ -128,7 +131,7 @@ class FetchSession(AskedPartitions):
     """All partitions of one client's fetches, or of a single fetch of a client without a session.
 
     Invariant: a partition that is not in `to_look` has no records at its offset and no error. While a request waits or
-    the session is kept, it watches its log.
+    the session is kept, such a partition watches its log.
     """
 
     __slots__ = (
@@ -159,7 +162,7 @@ class FetchSession(AskedPartitions):
         self.uses_topic_ids = uses_topic_ids
         self.created_s = now_s
         self.counted = 0
-        """Number of its partitions that the session cache has counted."""
+        """Number of the session's partitions that the session cache has counted."""
         self.allowed_by: object = None
         """The client and the ACLs for which the partitions were read; None without an authorizer."""
         self.is_busy = False
@@ -171,11 +174,11 @@ class FetchSession(AskedPartitions):
 
     @property
     def waits(self) -> bool:
-        """Whether a request waits."""
+        """Return whether a Fetch request of the session waits for records."""
         return self._on_change is not None
 
     def advance(self, now_s: float, broker_epoch: int) -> None:
-        """Continue the session with a further request, whose epoch was correct."""
+        """Continue the session with a further request, whose session epoch was correct."""
         if self._on_replaced is not None:
             self._on_replaced(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         self.epoch = _FIRST_INCREMENTAL_EPOCH if self.epoch == _EPOCH_MAX else self.epoch + 1
@@ -191,14 +194,20 @@ class FetchSession(AskedPartitions):
         self.changed.clear()
 
     def watch_quiet(self) -> None:
-        """Watch the logs of all partitions that are not to be read. Called late: most fetches are answered at once."""
+        """Watch the logs of all partitions that need no read.
+
+        Called late, because most fetches are answered at once.
+        """
         self._is_watching = True
         for part in self.partitions.values():
             if part not in self.to_look:
                 part.watch()
 
     def wait(self, on_change: Callable[[], None], on_replaced: Callable[[ErrorCode], None]) -> None:
-        """Let a request wait. Calls `on_change` when `changed` gets a partition, `on_replaced` to end the wait."""
+        """Let a Fetch request wait for changes of the session's partitions.
+
+        Call `on_change` when `changed` gets a partition, `on_replaced` to end the wait.
+        """
         self._on_change, self._on_replaced = on_change, on_replaced
         if self._notes_changes:
             # All partitions have watched their logs since they were read, so some may have changed.

@@ -71,7 +71,10 @@ class FetchSessionCache:
         return self._sessions.get(session_id)
 
     def touch(self, session: FetchSession) -> None:
-        """Note a use of the session. If it has grown beyond the limit, remove it and set its id to NO_SESSION."""
+        """Record that a fetch session was used.
+
+        If the session has grown beyond the limit, remove it and set its id to NO_SESSION.
+        """
         del self._sessions[session.id]
         if len(session.partitions) == session.counted or self._count(session):
             self._sessions[session.id] = session
@@ -105,7 +108,7 @@ class FetchSessionCache:
         session.counted = 0
 
     def keep(self, session: FetchSession, now_s: float) -> bool:
-        """Add the session and assign its id. Returns False if the cache is full; its client then sends full requests.
+        """Add the session and assign its id. Return False if the cache is full; then the client sends full requests.
 
         A follower uses one session with a broker, so its older sessions are removed if necessary.
         """

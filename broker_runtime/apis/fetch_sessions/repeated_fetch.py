@@ -6,7 +6,7 @@ session: the other partitions watch their logs. The answer contains all partitio
 already packed.
 """
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Set
 from itertools import islice
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from broker_runtime.apis.fetch_sessions.fetch_session import FetchSession
 from broker_runtime.slicing.steps import Steps, at_once, each, in_order
 
 PARTITIONS_MIN = 32
-"""Minimum number of partitions. Parsing fewer costs less than finding the differences."""
+"""Minimum number of partitions for a repeated fetch. Parsing fewer costs less than finding the differences."""
 
 _LOOKED_UP_IN_A_STEP = 500
 _UNUSED_S = 10.0
@@ -28,10 +28,29 @@ ClientAddress = tuple[str, int]
 ReadPartition = Callable[[str | UUID, bytes], AskedPartition]
 
 
+class FetchedTopics:
+    """The topics of a fetch with their partitions. Each pair is made when it is read: all at once would block the loop.
+
+    Later changes of topics do not show.
+    """
+
+    __slots__ = ("_known", "_names")
+
+    def __init__(self, chunks: Mapping[str | UUID, dict[PartitionBytes, FetchPartition]]) -> None:
+        self._names = list(chunks)
+        self._known = list(chunks.values())
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[tuple[str | UUID, Collection[FetchPartition]]]:
+        return zip(self._names, map(dict.values, self._known), strict=True)
+
+
 class RepeatedFetch(FetchSession):
     """The last Fetch without a session of one connection, kept so that only changed partitions are read again.
 
-    Its packed parts of answers are valid only for the same `form`.
+    The packed parts of answers are valid only for the same `form`.
     """
 
     __slots__ = ("_chunks", "form")
@@ -43,7 +62,10 @@ class RepeatedFetch(FetchSession):
         self.watch_quiet()
 
     def update(self, asked: Mapping[str | UUID, Set[PartitionBytes]], read: ReadPartition, now_s: float) -> Steps[bool]:
-        """Update the partitions with a request. Returns False if it names a partition twice, and cannot be used."""
+        """Update the kept fetch's partitions with those of a new request.
+
+        Return False if the request names a partition twice, and cannot be used.
+        """
         self.asked_s = now_s
         for topic in self._chunks.keys() - asked.keys():
             yield from self._forget(self._chunks.pop(topic).values())
@@ -86,8 +108,9 @@ class RepeatedFetch(FetchSession):
             yield
 
     @property
-    def topics(self) -> Collection[tuple[str | UUID, Collection[FetchPartition]]]:
-        return [(topic, known.values()) for topic, known in self._chunks.items()]
+    def topics(self) -> "FetchedTopics":
+        """Return the topics and their partitions as they are now."""
+        return FetchedTopics(self._chunks)
 
     def _forget(self, parts: Iterable[FetchPartition]) -> Steps[None]:
         for part in parts:
@@ -158,7 +181,7 @@ class RepeatedFetches:
         self._partitions += size
 
     def forget(self, client: ClientAddress, only: RepeatedFetch | None = None) -> bool:
-        """Close the fetch that is kept for this client, or only this one. Returns whether a fetch was closed."""
+        """Close the fetch that is kept for this client, or close `only`. Return whether a fetch was closed."""
         kept, size = self._of.get(client, (None, 0))
         if kept is None or only not in (None, kept):
             return False

@@ -42,7 +42,7 @@ _NO_MEMBER = b"\x00" + _EPOCH_AND_INTERVAL.pack(0, 0) + _NO_ASSIGNMENT
 def handle(
     reader: RequestReader, call: Call, context: BrokerContext
 ) -> Reply | Awaitable[Reply] | Steps[Reply | Awaitable[Reply]]:
-    """Answer a heartbeat. Raises ProtocolError if the frame is malformed or too large."""
+    """Answer a ConsumerGroupHeartbeat. Raises ProtocolError if the frame is malformed or too large."""
     if reader.left > _SHORT_BYTES:
         return _beat_in_steps(kept(reader, call), call, context)
     request = read(reader, call)
@@ -95,7 +95,7 @@ async def _beat(request: ConsumerHeartbeatRequest, call: Call, context: BrokerCo
 
 
 def read(reader: RequestReader, call: Call) -> ConsumerHeartbeatRequest:
-    """Read a short request. Raises ProtocolError."""
+    """Read a short ConsumerGroupHeartbeat request. Raises ProtocolError."""
     return at_once(read_in_steps(reader, call))
 
 

@@ -60,7 +60,7 @@ class _Group(NamedTuple):
     state: str
     protocol_type: str = ""
     protocol: str | None = None
-    """None if metadata is not shown."""
+    """The group's protocol; None if metadata is not shown."""
     members: Sequence["_Pack"] = ()
 
 

@@ -1,8 +1,8 @@
-"""FindCoordinator (10), versions 0 to 6 (KIP-699: several keys at once): the leader of the group's partition.
+"""FindCoordinator (10), versions 0 to 6 (KIP-699: several keys at once): the leader of the partition that has the key.
 
-The first request for a group creates __consumer_offsets. Until the topic exists, and while the partition has no leader,
-the answer is COORDINATOR_NOT_AVAILABLE, and clients retry. A transaction is refused permanently
-(`refused_transactions`). There are no share groups.
+The key is a group, whose partition is one of __consumer_offsets, or a transactional id, whose partition is one of
+__transaction_state. The first request for one of them creates the topic. Until the topic exists, and while the
+partition has no leader, the answer is COORDINATOR_NOT_AVAILABLE, and clients retry. There are no share groups.
 
 Read and packed by hand. Many keys take many iterations of the event loop.
 """
@@ -11,16 +11,15 @@ from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import NamedTuple
 
-from broker_runtime.apis.request import refused_transactions
 from broker_runtime.apis.request.access import WHY
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed, kept
+from broker_runtime.coordination.partition_of import partition_of
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.kinds import TEXT_BYTES_MAX
-from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.metadata.areas.topics import Partition
-from broker_runtime.metadata.topic_names import GROUPS_TOPIC
+from broker_runtime.metadata.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.encoding.writer import array_length, nullable_string, string
 from broker_runtime.wire.reply import Reply
@@ -36,7 +35,7 @@ _INT8, _INT16, _INT32 = Struct(">b"), Struct(">h"), Struct(">i")
 
 
 class FoundCoordinator(NamedTuple):
-    """The result for a partition of __consumer_offsets, or for all keys if no partition is involved."""
+    """The coordinator found for a partition, or for all keys if no partition is involved."""
 
     code: ErrorCode
     message: str
@@ -51,8 +50,6 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
     key = reader.string()
     (key_type,) = reader.fixed(_INT8) if call.version >= _TYPE_SINCE else (_GROUP,)
     found = _allowed_finder(key_type, call, context)(key)
-    if key_type == _TRANSACTION:
-        context.refused_transactions.note(call, key)
     call.error = found.code
     shown = _place(found, call)
     told = _INT16.pack(found.code)
@@ -70,8 +67,6 @@ async def _find_several(reader: RequestReader, call: Call, context: BrokerContex
         key = reader.string()
         found = find(key)
         if found not in tails:
-            if key_type == _TRANSACTION:
-                context.refused_transactions.note(call, key)
             call.error = call.error or found.code
             # As in Kafka, which sends the message of a denial only if a request has one key.
             message = "" if found.code == ErrorCode.NONE or found in _DENIED.values() else found.message
@@ -85,7 +80,7 @@ async def _find_several(reader: RequestReader, call: Call, context: BrokerContex
 
 
 def coordinator_of(group_id: str, call: Call, context: BrokerContext) -> FoundCoordinator:
-    """Return the coordinator of a group, for clients of another protocol."""
+    """Return the coordinator of a group, for clients of the push protocol."""
     return _allowed_finder(_GROUP, call, context)(group_id)
 
 
@@ -112,26 +107,26 @@ def _place(found: FoundCoordinator, call: Call) -> bytes:
 
 def _finder(key_type: int, listener: str, context: BrokerContext) -> Callable[[str], FoundCoordinator]:
     """Return a function that finds the coordinator of a key. It reads the leader of each partition once per answer."""
-    topic = context.image.topics.get(GROUPS_TOPIC)
-    if key_type not in (_GROUP, _TRANSACTION):
+    kind = _KINDS.get(key_type)
+    topic = None if kind is None else context.image.topics.get(kind.topic)
+    if kind is None:
         nowhere = FoundCoordinator(ErrorCode.INVALID_REQUEST, f"coordinator type {key_type} is not known")
-    elif key_type == _TRANSACTION:
-        nowhere = FoundCoordinator(refused_transactions.CODE, refused_transactions.WHY)
     elif topic is None:
-        context.auto_topic_creation.ask_for([GROUPS_TOPIC])
+        context.auto_topic_creation.ask_for([kind.topic])
         nowhere = FoundCoordinator(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE, f"topic {GROUPS_TOPIC} is being created; try again"
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, f"topic {kind.topic} is being created; try again"
         )
     else:
         found: dict[int, FoundCoordinator] = {}
-        partitions = topic.partitions
+        partitions, too_long = topic.partitions, kind.too_long
+        no_leader = f"the partition of {kind.topic} that has this key has no leader; try again"
 
         def find(key: str) -> FoundCoordinator:
             if len(key) > TEXT_BYTES_MAX:
-                return _TOO_LONG
+                return too_long
             index = partition_of(key, len(partitions))
             if index not in found:
-                found[index] = _leader(partitions.get(index), listener, context)
+                found[index] = _leader(partitions.get(index), no_leader, listener, context)
             return found[index]
 
         return find
@@ -145,15 +140,32 @@ _DENIED = {
         (_TRANSACTION, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     )
 }
-_TOO_LONG = FoundCoordinator(ErrorCode.INVALID_GROUP_ID, f"a group id may have at most {TEXT_BYTES_MAX} bytes")
 
 
-def _leader(partition: Partition | None, listener: str, context: BrokerContext) -> FoundCoordinator:
+class _Kind(NamedTuple):
+    """The topic with the records of one kind of key, and the answer to a key that is longer than a record allows."""
+
+    topic: str
+    too_long: FoundCoordinator
+
+
+_KINDS = {
+    _GROUP: _Kind(
+        GROUPS_TOPIC,
+        FoundCoordinator(ErrorCode.INVALID_GROUP_ID, f"a group id may have at most {TEXT_BYTES_MAX} bytes"),
+    ),
+    _TRANSACTION: _Kind(
+        TRANSACTIONS_TOPIC,
+        FoundCoordinator(ErrorCode.INVALID_REQUEST, f"a transactional id may have at most {TEXT_BYTES_MAX} bytes"),
+    ),
+}
+
+
+def _leader(partition: Partition | None, no_leader: str, listener: str, context: BrokerContext) -> FoundCoordinator:
     leader = None if partition is None else context.image.brokers.get(partition.leader)
     endpoint = None if leader is None or leader.fenced else leader.endpoint(listener)
     if leader is None or endpoint is None:
-        why = f"the group's partition of {GROUPS_TOPIC} has no leader; try again"
-        return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+        return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE, no_leader)
     return FoundCoordinator(ErrorCode.NONE, ErrorCode.NONE.name, leader.id, endpoint.host, endpoint.port)
 
 

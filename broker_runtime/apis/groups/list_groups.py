@@ -44,7 +44,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
 
 async def _groups(context: BrokerContext) -> list[Sequence[Group]]:
     """Return the groups of each partition. Raises KafkaError if some groups are not available."""
-    if context.groups.awaited():
+    if context.groups.hosted.awaited():
         raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "this broker is still loading its groups; try again")
     found: list[Sequence[Group]] = []
     for index, term in list(context.groups.terms.items()):

@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from struct import Struct
-from typing import NamedTuple
 
+from broker_runtime.apis.groups.commit_request import ITEMS, CommitRequest, all_refused, answer_parts, read_topics
 from broker_runtime.apis.groups.one_by_one import one_by_one
-from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed, chunks, emptied, kept
+from broker_runtime.coordination.term import client_error
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.heartbeats import keep_session
 from broker_runtime.groups.group import Committer
@@ -28,10 +28,9 @@ from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
 from broker_runtime.groups.offsets.delete import CHUNK
 from broker_runtime.groups.push.state.log_ends import End
 from broker_runtime.groups.service import is_push_group
-from broker_runtime.groups.shards.term import GroupDecision, client_error
+from broker_runtime.groups.shards.term import GroupDecision
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.encoding.reader import RequestReader
-from broker_runtime.wire.encoding.writer import array_length
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_COMMIT
 
@@ -41,35 +40,12 @@ _INSTANCE_SINCE = 7
 _BY_ID_SINCE = 10
 _RETENTION = range(2, 5)
 _INT32, _INT64 = Struct(">i"), Struct(">q")
-_OFFSET, _OFFSET_AND_EPOCH = Struct(">iq"), Struct(">iqi")
-_ANSWER, _FLEXIBLE_ANSWER = Struct(">ih"), Struct(">ihx")
-"""Layout of a partition in the answer; a flexible one ends with empty tagged fields."""
 _AT_ONCE_BYTES_MAX = 3_000
 """Maximum size of a request that is handled at once: about two hundred offsets, never more than `CHUNK`."""
-_ITEMS = 100
-_NONE = ErrorCode.NONE
-
-
-class _Topic(NamedTuple):
-    """A topic of a request. `head` has its name or id and its number of partitions, and also begins its answer."""
-
-    head: bytes
-    indexes: list[int]
-    problems: list[ErrorCode]
-    """Error code of each partition; NONE if its offset may be committed."""
-
-
-class _Request(NamedTuple):
-    group_id: str
-    committer: Committer
-    retention_ms: int
-    topics: deque[_Topic]
-    offsets: list[OffsetToCommit]
-    """Offsets of the partitions that exist."""
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | Call | Awaitable[Reply]:
-    """Commit the offsets of a request. Raises ProtocolError if the frame is malformed."""
+    """Answer an OffsetCommit request. Raises ProtocolError if the frame is malformed."""
     if reader.left > _AT_ONCE_BYTES_MAX:
         return _slowly(kept(reader, call), call, context)
     at = reader.position
@@ -77,14 +53,14 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
     if is_push_group(context.groups, request.group_id):
         reader.position = at
         return _slowly(kept(reader, call), call, context)
-    for _ in _read_topics(reader, call, context.image, request):
+    for _ in _topics_of(reader, call, context.image, request):
         pass
     if not request.offsets:
         return _packed(request, (), call)
     try:
         answer = context.groups.term_of(request.group_id).enqueue(_decision(request, request.offsets))
     except KafkaError as error:
-        return _packed(request, _all_refused(request.offsets, error), call)
+        return _packed(request, all_refused(request.offsets, error), call)
     # Nearly all commits take this path. It needs no task, which would take as long as all other work for a commit.
     answer.add_done_callback(partial(_complete, request, call))
     return call.later(partial(_let_go, answer))
@@ -94,14 +70,14 @@ def _let_go(answer: asyncio.Future[Sequence[ErrorCode]]) -> None:
     answer.cancel()
 
 
-def _complete(request: _Request, call: Call, answer: asyncio.Future[Sequence[ErrorCode]]) -> None:
+def _complete(request: CommitRequest, call: Call, answer: asyncio.Future[Sequence[ErrorCode]]) -> None:
     if answer.cancelled():
         return
     error = answer.exception()
     if error is None:
         call.complete(_packed(request, answer.result(), call))
     elif isinstance(error, KafkaError):
-        call.complete(_packed(request, _all_refused(request.offsets, client_error(error)), call))
+        call.complete(_packed(request, all_refused(request.offsets, client_error(error)), call))
     else:
         call.refuse("handler-failed", f"{call.api.name}: {error!r}")
 
@@ -110,7 +86,7 @@ async def _slowly(reader: RequestReader, call: Call, context: BrokerContext) -> 
     pace, taken = Pace(call), deque[Iterable[ErrorCode]]()
     packed = Packed(pace)
     request = _read_head(reader, call.version)
-    for items in _read_topics(reader, call, context.image, request):
+    for items in _topics_of(reader, call, context.image, request):
         await pace.item(items)
     if request.offsets and is_push_group(context.groups, request.group_id):
         await _refuse_beyond_ends(request, context, pace)
@@ -124,7 +100,7 @@ async def _slowly(reader: RequestReader, call: Call, context: BrokerContext) -> 
     return packed.reply(call)
 
 
-async def _refuse_beyond_ends(request: _Request, context: BrokerContext, pace: Pace) -> None:
+async def _refuse_beyond_ends(request: CommitRequest, context: BrokerContext, pace: Pace) -> None:
     """Refuse offsets beyond the end of their log.
 
     The other offsets get the leader epoch of the comparison, unless the client has sent one. If the log is truncated
@@ -142,9 +118,9 @@ async def _refuse_beyond_ends(request: _Request, context: BrokerContext, pace: P
         await pace.next_slice()
     offsets, request.offsets[:] = deque(request.offsets), []
     for problems in [topic.problems for topic in request.topics]:
-        for begin in range(0, len(problems), _ITEMS):
-            _compare(problems, range(begin, min(begin + _ITEMS, len(problems))), offsets, ends, request)
-            await pace.item(_ITEMS)
+        for begin in range(0, len(problems), ITEMS):
+            _compare(problems, range(begin, min(begin + ITEMS, len(problems))), offsets, ends, request)
+            await pace.item(ITEMS)
         await pace.item()
 
 
@@ -153,7 +129,7 @@ def _compare(
     numbers: Iterable[int],
     offsets: deque[OffsetToCommit],
     ends: Mapping[tuple[str, int], End],
-    request: _Request,
+    request: CommitRequest,
 ) -> None:
     """Move the offsets of these partitions of a topic to the request, except those beyond an end."""
     for number in numbers:
@@ -169,84 +145,32 @@ def _compare(
         request.offsets.append(each)
 
 
-def _read_head(reader: RequestReader, version: int) -> _Request:
+def _read_head(reader: RequestReader, version: int) -> CommitRequest:
     """Read the request without its topics."""
     group_id = reader.string()
     (generation,) = reader.fixed(_INT32)
     member_id = reader.string()
     instance_id = reader.nullable_string() if version >= _INSTANCE_SINCE else None
     (retention_ms,) = reader.fixed(_INT64) if version in _RETENTION else (-1,)
-    return _Request(group_id, Committer(member_id, generation, instance_id, version), retention_ms, deque(), [])
+    return CommitRequest(group_id, Committer(member_id, generation, instance_id, version), retention_ms, deque(), [])
 
 
-def _read_topics(reader: RequestReader, call: Call, image: MetadataImage, request: _Request) -> Iterator[int]:
-    """Read the topics, and check now which partitions exist, because this may change later.
-
-    Yields the numbers of items read.
-    """
-    access = call.access
-    for _ in range(reader.array_length()):
-        yield from _read_topic(reader, call.version, image, request, access)
-    reader.end_struct()
+def _topics_of(reader: RequestReader, call: Call, image: MetadataImage, request: CommitRequest) -> Iterator[int]:
+    version = call.version
+    return read_topics(reader, call, image, request, by_id=version >= _BY_ID_SINCE, has_epochs=version >= _EPOCH_SINCE)
 
 
-def _denial(access: Access, group_id: str, topic: str | None) -> ErrorCode:
-    """Return the error of all partitions of a topic that the client may not commit. `topic` is None for unknown ids."""
-    if not access.group(group_id):
-        return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    return _NONE if topic is None or access.topic(topic) else ErrorCode.TOPIC_AUTHORIZATION_FAILED
-
-
-def _read_topic(
-    reader: RequestReader, version: int, image: MetadataImage, request: _Request, access: Access | None
-) -> Iterator[int]:
-    at, flexible = reader.position, reader.flexible
-    by_id, topics = version >= _BY_ID_SINCE, image.topics
-    name = None if by_id else reader.string()
-    known = topics.by_id(reader.uuid()) if name is None else topics.get(name)
-    refused = _NONE
-    if access is not None:
-        refused = _denial(access, request.group_id, name if known is None else known.name)
-    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id and known is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    count = reader.array_length()
-    indexes: list[int] = []
-    problems: list[ErrorCode] = []
-    request.topics.append(_Topic(reader.since(at), indexes, problems))
-    offsets = request.offsets
-    for number in range(count):
-        if number % _ITEMS == _ITEMS - 1:
-            yield _ITEMS
-        if version >= _EPOCH_SINCE:
-            index, offset, leader_epoch = reader.fixed(_OFFSET_AND_EPOCH)
-        else:
-            (index, offset), leader_epoch = reader.fixed(_OFFSET), -1
-        metadata = reader.nullable_string()
-        if flexible:
-            reader.end_struct()
-        indexes.append(index)
-        if refused:
-            problems.append(refused)
-        elif known is not None and index in known.partitions:
-            problems.append(_NONE)
-            # The constructor of OffsetToCommit takes twice as long.
-            found = (known.name, index, offset, leader_epoch, metadata, known.id)
-            offsets.append(tuple.__new__(OffsetToCommit, found))
-        else:
-            problems.append(unknown)
-    if flexible:
-        reader.end_struct()
-    yield count % _ITEMS + 1
-
-
-async def _commit(request: _Request, offsets: Sequence[OffsetToCommit], context: BrokerContext) -> Sequence[ErrorCode]:
+async def _commit(
+    request: CommitRequest, offsets: Sequence[OffsetToCommit], context: BrokerContext
+) -> Sequence[ErrorCode]:
     """Commit a chunk of offsets. Returns the error code of each partition."""
     try:
         return await context.groups.submit(request.group_id, _decision(request, offsets))
     except KafkaError as error:
-        return _all_refused(offsets, error)
+        return all_refused(offsets, error)
 
 
-def _decision(request: _Request, offsets: Sequence[OffsetToCommit]) -> GroupDecision[Sequence[ErrorCode]]:
+def _decision(request: CommitRequest, offsets: Sequence[OffsetToCommit]) -> GroupDecision[Sequence[ErrorCode]]:
     return lambda state, environment: commit(
         state,
         environment,
@@ -258,31 +182,12 @@ def _decision(request: _Request, offsets: Sequence[OffsetToCommit]) -> GroupDeci
     )
 
 
-def _all_refused(offsets: Sequence[OffsetToCommit], error: KafkaError) -> Sequence[ErrorCode]:
-    return [error.code] * len(offsets)
-
-
-def _packed(request: _Request, taken: Iterable[ErrorCode], call: Call) -> Reply:
+def _packed(request: CommitRequest, taken: Iterable[ErrorCode], call: Call) -> Reply:
     return call.packed(b"".join(_parts(request, taken, call)))
 
 
-def _parts(request: _Request, taken: Iterable[ErrorCode], call: Call) -> Iterator[bytes]:
-    """Yield the parts of the answer. `taken` has the result of each offset that could be committed, in order."""
-    version, flexible, topics = call.version, call.flexible, request.topics
-    layout = _FLEXIBLE_ANSWER if flexible else _ANSWER
-    end = b"\x00" if flexible else b""
-    rest = iter(taken)
-    if version >= _THROTTLE_SINCE:
-        yield _INT32.pack(call.throttle_ms)
-    yield array_length(len(topics), flexible)
-    for head, indexes, problems in emptied(topics):
-        yield head
-        for at in range(0, len(indexes), _ITEMS):
-            codes = [problem or next(rest) for problem in problems[at : at + _ITEMS]]
-            call.error = call.error or next(filter(None, codes), _NONE)
-            yield b"".join(map(layout.pack, indexes[at : at + _ITEMS], codes))
-        yield end
-    yield end
+def _parts(request: CommitRequest, taken: Iterable[ErrorCode], call: Call) -> Iterator[bytes]:
+    return answer_parts(request, taken, call, has_throttle=call.version >= _THROTTLE_SINCE)
 
 
 API = ApiSpec(OFFSET_COMMIT, "OffsetCommit", (2, 10), handle, reads="frame")

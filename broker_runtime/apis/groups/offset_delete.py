@@ -25,7 +25,7 @@ from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_DELETE
 
 _INT32, _ANSWERED, _HEAD = Struct(">i"), Struct(">ih"), Struct(">hii")
-"""The head contains the group's error code, the throttle time in ms, and the number of topics."""
+"""Layouts of OffsetDelete's answer. The head is the group's error code, the throttle time in ms, and a topic count."""
 
 
 class _Topic(NamedTuple):

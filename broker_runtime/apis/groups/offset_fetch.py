@@ -2,7 +2,8 @@
 
 Each group succeeds or fails on its own, and is answered once. If a request names it again, the repetition is refused
 (INVALID_REQUEST): otherwise a small request could load all of a group's offsets thousands of times. Version 1 has no
-field for a group's error, so each partition contains it. There are no transactions, so every offset is stable.
+field for a group's error, so each partition contains it. From version 7 on, a client may require stable offsets: a
+partition whose offset an open transaction may replace gets UNSTABLE_OFFSET_COMMIT (KIP-447).
 
 Read and packed by hand. Many offsets take many iterations of the event loop.
 """
@@ -22,7 +23,7 @@ from broker_runtime.apis.request.many_items import Pace, Packed, chunks, emptied
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.delete import CHUNK
-from broker_runtime.groups.offsets.fetch import FetchedOffset, fetch, fetch_all
+from broker_runtime.groups.offsets.fetch import FetchedOffset, fetch, fetch_all, unstable
 from broker_runtime.groups.records import OffsetCommitValue
 from broker_runtime.metadata.areas.topics import Topics
 from broker_runtime.slicing.steps import drain, let_go
@@ -34,10 +35,16 @@ from broker_runtime.wire.versions import OFFSET_FETCH
 _GROUP_ERROR_SINCE = 2
 _THROTTLE_SINCE = 3
 _EPOCH_SINCE = 5
+_STABLE_SINCE = 7
 _SEVERAL_SINCE = 8
 _MEMBER_SINCE = 9
 _BY_ID_SINCE = 10
-_INT16, _INT32, _WITH_EPOCH, _WITHOUT_EPOCH = Struct(">h"), Struct(">i"), Struct(">iqi"), Struct(">iq")
+_BOOLEAN, _INT16, _INT32 = Struct(">?"), Struct(">h"), Struct(">i")
+_WITH_EPOCH, _WITHOUT_EPOCH = Struct(">iqi"), Struct(">iq")
+
+
+_AllOffsets = Sequence[tuple[tuple[str, int], OffsetCommitValue | None]]
+"""All offsets of a group; None for an unstable one."""
 
 
 class _Topic(NamedTuple):
@@ -71,33 +78,38 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
     packed = Packed(pace, _INT32.pack(call.throttle_ms) if version >= _THROTTLE_SINCE else b"")
     if version < _SEVERAL_SINCE:
         group = await _read_group(reader, topics, {}, call, pace)
-        await packed.add_all(await _answered(group, call, context, pace))
+        stable = version >= _STABLE_SINCE and bool(reader.fixed(_BOOLEAN)[0])
+        await packed.add_all(await _answered(group, stable, call, context, pace))
         return packed.reply(call)
     asked, groups, ids = set[str](), deque[tuple[_Group, bool]](), dict[str, UUID]()
     for _ in range(reader.array_length()):
         group = await _read_group(reader, topics, ids, call, pace)
         groups.append((group, group.group_id in asked))
         asked.add(group.group_id)
+    stable = bool(reader.fixed(_BOOLEAN)[0])
     await packed.add(array_length(len(groups), call.flexible))
-    async for answer in one_by_one(emptied(groups), lambda each: _one_of_several(*each, call, context, pace), pace):
+    slowly = one_by_one(emptied(groups), lambda each: _one_of_several(*each, stable, call, context, pace), pace)
+    async for answer in slowly:
         await packed.add_all(answer)
     await packed.add(b"\x00")
     await call.completion.slices.finish(drain(asked))
     return packed.reply(call)
 
 
-async def _one_of_several(group: _Group, again: bool, call: Call, context: BrokerContext, pace: Pace) -> Packed:
+async def _one_of_several(
+    group: _Group, again: bool, stable: bool, call: Call, context: BrokerContext, pace: Pace
+) -> Packed:
     packed = Packed(pace, string(group.group_id, call.flexible))
     if again:
         call.error = ErrorCode.INVALID_REQUEST
         await packed.add(array_length(0, call.flexible), _INT16.pack(call.error), b"\x00")
     else:
-        await packed.add_all(await _answered(group, call, context, pace))
+        await packed.add_all(await _answered(group, stable, call, context, pace))
     return packed
 
 
 async def _read_group(reader: RequestReader, topics: Topics, ids: dict[str, UUID], call: Call, pace: Pace) -> _Group:
-    """Read a group. Before version 8 a request has only one group, and whether offsets must be stable."""
+    """Read a group. Before version 8 a request has only one group."""
     version = call.version
     group_id, member = reader.string(), Committer(api_version=version)
     if version >= _MEMBER_SINCE:
@@ -142,16 +154,16 @@ async def _read_topic(reader: RequestReader, topics: Topics, call: Call, ids: di
     return topic
 
 
-async def _answered(group: _Group, call: Call, context: BrokerContext, pace: Pace) -> Packed:
-    """Return the packed answer of a group, without its id."""
+async def _answered(group: _Group, stable: bool, call: Call, context: BrokerContext, pace: Pace) -> Packed:
+    """Return the packed answer of a group, without its id. `stable`: pending offsets are errors."""
     packed, code, access = Packed(pace), ErrorCode.NONE, call.access
     try:
         if access is not None:
             access.require_group(group.group_id)
         if group.topics is None:
-            await _pack_all(await _fetched_all(group, context), packed, call, context, pace)
+            await _pack_all(await _fetched_all(group, stable, context), packed, call, context, pace)
         else:
-            await _pack_topics(group.topics, await _fetched(group, context, pace), packed, call)
+            await _pack_topics(group.topics, await _fetched(group, stable, context, pace), packed, call)
     except KafkaError as error:
         call.error = code = error.code
         shown = () if call.version >= _GROUP_ERROR_SINCE else group.topics or ()
@@ -166,13 +178,14 @@ async def _answered(group: _Group, call: Call, context: BrokerContext, pace: Pac
     return packed
 
 
-async def _fetched_all(group: _Group, context: BrokerContext) -> Sequence[tuple[tuple[str, int], OffsetCommitValue]]:
+async def _fetched_all(group: _Group, stable: bool, context: BrokerContext) -> _AllOffsets:
     return await context.groups.submit(
-        group.group_id, lambda state, _: ((), fetch_all(state, group.member, group.group_id))
+        group.group_id,
+        lambda state, _: ((), fetch_all(state, group.member, group.group_id, require_stable=stable)),
     )
 
 
-async def _fetched(group: _Group, context: BrokerContext, pace: Pace) -> Iterator[FetchedOffset]:
+async def _fetched(group: _Group, stable: bool, context: BrokerContext, pace: Pace) -> Iterator[FetchedOffset]:
     """Fetch the offsets of a group in chunks, so that other requests run in between. Raises KafkaError."""
     partitions = deque[tuple[str, int]]()
     for topic in group.topics or ():
@@ -180,7 +193,7 @@ async def _fetched(group: _Group, context: BrokerContext, pace: Pace) -> Iterato
         for index in topic.indexes if topic.name is not None else ():
             partitions.append((topic.name or "", index))
             await pace.item()
-    slowly = one_by_one(chunks(partitions, CHUNK), lambda some: _fetched_some(group, some, context), pace)
+    slowly = one_by_one(chunks(partitions, CHUNK), lambda some: _fetched_some(group, stable, some, context), pace)
     try:
         return chain.from_iterable(emptied(deque([some async for some in slowly])))
     except KafkaError:
@@ -189,10 +202,11 @@ async def _fetched(group: _Group, context: BrokerContext, pace: Pace) -> Iterato
 
 
 async def _fetched_some(
-    group: _Group, partitions: Sequence[tuple[str, int]], context: BrokerContext
+    group: _Group, stable: bool, partitions: Sequence[tuple[str, int]], context: BrokerContext
 ) -> Sequence[FetchedOffset]:
+    group_id, member, ids = group.group_id, group.member, group.ids
     return await context.groups.submit(
-        group.group_id, lambda state, _: ((), fetch(state, group.member, group.group_id, partitions, group.ids))
+        group_id, lambda state, _: ((), fetch(state, member, group_id, partitions, ids, require_stable=stable))
     )
 
 
@@ -205,7 +219,9 @@ async def _pack_topics(topics: Sequence[_Topic], found: Iterator[FetchedOffset],
             continue
         await packed.add(topic.named, array_length(len(topic.indexes), call.flexible))
         for _ in topic.indexes:
-            await packed.add(_partition(next(found), ErrorCode.NONE, call))
+            offset = next(found)
+            call.error = call.error or offset.code
+            await packed.add(_partition(offset, offset.code, call))
         await packed.add(_end(call))
 
 
@@ -218,7 +234,7 @@ async def _pack_refused(topic: _Topic, code: ErrorCode, packed: Packed, call: Ca
 
 
 async def _pack_all(
-    found: Sequence[tuple[tuple[str, int], OffsetCommitValue]],
+    found: _AllOffsets,
     packed: Packed,
     call: Call,
     context: BrokerContext,
@@ -233,9 +249,12 @@ async def _pack_all(
         if access is not None and not access.topic(name, hides=True):
             continue
         known = context.image.topics.get(name)
-        if known is not None and not value.is_of(known.id):
+        if value is not None and known is not None and not value.is_of(known.id):
             continue
-        fetched = FetchedOffset(index, value.offset, value.leader_epoch, value.metadata)
+        if value is None:
+            fetched = unstable(index)
+        else:
+            fetched = FetchedOffset(index, value.offset, value.leader_epoch, value.metadata)
         by_topic.setdefault(name, []).append(fetched)
         await pace.item()
     named: dict[str, bytes] = {}
@@ -250,12 +269,13 @@ async def _pack_all(
     for name, shown in named.items():
         await packed.add(shown, array_length(len(by_topic[name]), call.flexible))
         for offset in by_topic[name]:
-            await packed.add(_partition(offset, ErrorCode.NONE, call))
+            call.error = call.error or offset.code
+            await packed.add(_partition(offset, offset.code, call))
         await packed.add(_end(call))
 
 
 def _partition(found: FetchedOffset, code: ErrorCode, call: Call) -> bytes:
-    partition, offset, epoch, metadata = found
+    partition, offset, epoch, metadata, _ = found
     if call.version >= _EPOCH_SINCE:
         numbers = _WITH_EPOCH.pack(partition, offset, epoch)
     else:

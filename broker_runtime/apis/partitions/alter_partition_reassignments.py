@@ -1,7 +1,6 @@
 """AlterPartitionReassignments (45), versions 0 to 1 (KIP-455; KIP-860: version 1 may keep the replication factor)."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
@@ -11,9 +10,9 @@ from broker_runtime.controller.partitions.reassignments import reassign
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.slicing.steps import Steps, counted, each
+from broker_runtime.slicing.steps import Steps, counted, drain, each
 from broker_runtime.wire.messages import Fields
-from broker_runtime.wire.requests import AlterPartitionReassignmentsRequest
+from broker_runtime.wire.requests import AlterPartitionReassignmentsRequest, ReassignableTopic
 from broker_runtime.wire.versions import ALTER_PARTITION_REASSIGNMENTS
 
 
@@ -22,7 +21,7 @@ async def handle(request: AlterPartitionReassignmentsRequest, call: Call, contex
     access = call.access
     if access is not None and not access.cluster():
         error = denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        refused = await call.completion.slices.finish(each(request.topics, lambda topic: _refused(topic, error)))
+        refused = await call.completion.slices.finish(refused_topics(request.topics, error))
         return answer | {"error_code": error.code, "error_message": error.message, "responses": refused}
     try:
         responses = await context.controller.submit(lambda image: _reassign_all(request, call, image))
@@ -31,8 +30,14 @@ async def handle(request: AlterPartitionReassignmentsRequest, call: Call, contex
     return answer | {"error_code": ErrorCode.NONE, "error_message": None, "responses": responses}
 
 
-def _refused(topic: Any, error: KafkaError) -> Fields:
-    return {"name": topic.name, "partitions": [_answer(asked.partition_index, error) for asked in topic.partitions]}
+def refused_topics(topics: Iterable[ReassignableTopic], error: KafkaError) -> Steps[list[Fields]]:
+    """Return an answer with this error for each partition of each topic."""
+    found: list[Fields] = []
+    for topic in topics:
+        partitions = yield from each(topic.partitions, lambda asked: _answer(asked.partition_index, error))
+        found.append({"name": topic.name, "partitions": partitions})
+        yield
+    return found
 
 
 def _factor_may_change(request: AlterPartitionReassignmentsRequest, call: Call) -> bool:
@@ -64,6 +69,7 @@ def _reassign_all(
             yield
         yield
         responses.append({"name": topic.name, "partitions": partitions})
+    yield from drain(counts)
     return records, responses
 
 

@@ -13,7 +13,7 @@ from broker_runtime.wire.requests import DescribeLogDamageRequest
 from kafka_bytes.own_keys import DESCRIBE_LOG_DAMAGE
 
 RANGES_MAX = 1_000
-"""Maximum number of ranges in one answer, which is encoded in one iteration of the event loop."""
+"""Maximum number of damaged ranges in one answer, which is encoded in one iteration of the event loop."""
 
 
 def handle(request: DescribeLogDamageRequest, call: Call, context: BrokerContext) -> Fields:

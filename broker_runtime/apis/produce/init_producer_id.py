@@ -1,10 +1,12 @@
-"""InitProducerId (22), versions 0 to 4, for idempotent producers: always a new id with epoch 0, as in Kafka.
+"""InitProducerId (22), versions 0 to 5: a producer id and an epoch.
 
-Ids come in blocks from the controller (`producer_ids`), so that most requests need no round trip to it.
-A transactional id is refused (`refused_transactions`).
+An idempotent producer always gets a new id with epoch 0, as in Kafka. Ids come in blocks from the controller
+(`producer_ids`), so that most requests need no round trip to it. The coordinator of a transactional id decides for a
+transactional producer.
 """
 
-from broker_runtime.apis.request import refused_transactions
+from datetime import timedelta
+
 from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
@@ -14,10 +16,14 @@ from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import InitProducerIdRequest
 from broker_runtime.wire.versions import INIT_PRODUCER_ID
 
+_MILLISECOND = timedelta(milliseconds=1)
+_FENCED_SINCE = 4
+_CURRENT_SINCE = 3
+
 
 async def handle(request: InitProducerIdRequest, call: Call, context: BrokerContext) -> Fields:
     # Since version 3 a producer may send its current id and epoch, but not only one of them.
-    if call.version >= 3 and (request.producer_id == -1) != (request.producer_epoch == -1):
+    if call.version >= _CURRENT_SINCE and (request.producer_id == -1) != (request.producer_epoch == -1):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
@@ -25,8 +31,7 @@ async def handle(request: InitProducerIdRequest, call: Call, context: BrokerCont
     if request.transactional_id is not None:
         if access is not None and not access.transactional_id(request.transactional_id):
             return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        context.refused_transactions.note(call, request.transactional_id)
-        return _refused(refused_transactions.CODE)
+        return await _of_transactional_id(request, request.transactional_id, call, context)
     if access is not None and not await _may_write(access, call) and not access.cluster():
         return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
@@ -35,6 +40,21 @@ async def handle(request: InitProducerIdRequest, call: Call, context: BrokerCont
         # The controller's failure is temporary, and every producer retries after this code.
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return {"error_code": ErrorCode.NONE, "producer_id": producer_id, "producer_epoch": 0}
+
+
+async def _of_transactional_id(
+    request: InitProducerIdRequest, transactional_id: str, call: Call, context: BrokerContext
+) -> Fields:
+    has_current = call.version >= _CURRENT_SINCE
+    current = (request.producer_id, request.producer_epoch) if has_current else (-1, -1)
+    timeout_ms = request.transaction_timeout // _MILLISECOND
+    try:
+        producer_id, epoch, code = await context.transactions.init_producer(transactional_id, timeout_ms, *current)
+    except KafkaError as error:
+        producer_id, epoch, code = -1, -1, error.code
+    if code is ErrorCode.PRODUCER_FENCED and call.version < _FENCED_SINCE:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return {"error_code": code, "producer_id": producer_id, "producer_epoch": epoch}
 
 
 async def _may_write(access: Access, call: Call) -> bool:
@@ -46,4 +66,4 @@ def _refused(code: ErrorCode) -> Fields:
     return {"error_code": code, "producer_id": -1, "producer_epoch": -1}
 
 
-API = ApiSpec(key=INIT_PRODUCER_ID, name="InitProducerId", versions=(0, 4), handle=handle)
+API = ApiSpec(key=INIT_PRODUCER_ID, name="InitProducerId", versions=(0, 5), handle=handle)

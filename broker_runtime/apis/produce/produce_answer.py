@@ -11,7 +11,7 @@ from broker_runtime.apis.fetch.current_leaders import OF_PRODUCE, CurrentLeaders
 from broker_runtime.apis.request.call import Call
 from broker_runtime.errors import KafkaError, RecordsRefusedError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.storage.log.log import AppendResult
+from broker_runtime.storage.log.log_transactions import AppendResult
 from broker_runtime.wire.encoding.writer import array_length, nullable_string
 from kafka_bytes.uuids import encode_uuid
 
@@ -29,7 +29,7 @@ _FLEXIBLE_TAIL = Struct(">ix")
 
 
 def tail(throttle_ms: int, flexible: bool) -> bytes:
-    """Return the bytes that follow the results."""
+    """Return the bytes of a Produce answer that follow the results."""
     return (_FLEXIBLE_TAIL if flexible else _TAIL).pack(throttle_ms)
 
 
@@ -41,7 +41,7 @@ def success(version: int, index: int, done: AppendResult) -> bytes:
 
 
 class Refused:
-    """The failed partitions of one request. Created for the first failure, because failures are rare."""
+    """The failed partitions of one Produce request. Created for the first failure, because failures are rare."""
 
     __slots__ = ("_answer", "_call", "_leaders", "why")
 
@@ -53,7 +53,7 @@ class Refused:
         """Text of the last error. The exception itself is not kept, because its frames refer to this object."""
 
     def add(self, place: int, topic: str | UUID, index: int, error: KafkaError) -> None:
-        """Pack the error of this partition into the answer, and add it to the facts for observers of the call."""
+        """Pack the partition's error into the answer, and add the error to the facts for observers of the call."""
         call = self._call
         call.error, self.why = error.code, str(error)
         if call.partitions is not None:
@@ -70,7 +70,7 @@ class Refused:
             self.add(place, topic, index, error)
 
     def tail(self) -> bytes:
-        """Return the bytes that follow the results. Call it after the last result."""
+        """Return the bytes of the answer that follow the results. Call this after the last result."""
         if self._call.version < _LEADERS_SINCE:
             return tail(self._call.throttle_ms, self._call.flexible)
         return _TAIL.pack(self._call.throttle_ms) + self._leaders.answer_tags()

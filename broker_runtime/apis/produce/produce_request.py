@@ -19,21 +19,22 @@ _AT_ONCE_MAX = 50
 _PARTITIONS_OF_A_STEP = 8
 
 AskedAppend = tuple[int, str | UUID, int, memoryview | None]
-"""One append of a request: the place of its result in the answer, topic, partition, and records.
+"""One append of a Produce request: the place of its result in the answer, topic, partition, and records.
 
 The records are valid only as long as the frame. The topic is an id if no topic with this id exists.
 """
 
 
 ProduceRequest = tuple[str | None, int, int, list[AskedAppend], list[bytes]]
-"""Transactional id, acks, timeout in milliseconds, the appends, and the beginning of the answer.
+"""A parsed Produce request.
 
-The beginning of the answer has the topics and counts of the request, and an empty place for each partition's result.
+The fields are the transactional id, acks, timeout in milliseconds, the appends, and the beginning of the answer. The
+beginning of the answer has the topics and counts of the request, and an empty place for each partition's result.
 """
 
 
 def read_request(reader: RequestReader, by_id: Topics | None) -> ProduceRequest | None:
-    """Read a request. Raises ProtocolError.
+    """Read a Produce request with few partitions. Raises ProtocolError.
 
     `by_id` resolves topic ids, for versions that use them. None if the request names many partitions, and must be read
     in steps; the reader's position is unchanged then.

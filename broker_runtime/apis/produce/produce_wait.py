@@ -10,7 +10,7 @@ from broker_runtime.apis.request.dispatching.answering import joined
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.steps import Steps, at_once, chosen, let_go
-from broker_runtime.storage.log.log import AppendResult
+from broker_runtime.storage.log.log_transactions import AppendResult
 
 _AT_ONCE_MAX = 50
 """Maximum number of partitions of a request that is answered without steps."""
@@ -32,7 +32,7 @@ def safe_below(leader: LeaderReplica, acks: int) -> int:
 
 
 class ProduceWait:
-    """The wait of one request. It answers when none of its partitions waits any more.
+    """The wait of one Produce request, which is answered when none of its partitions waits any more.
 
     A partition stops waiting when its records are as durable as required, or never will be because another broker leads
     or the disk has failed. With acks=all the wait ends at the request's timeout.
@@ -76,7 +76,10 @@ class ProduceWait:
         self._is_answering = False
 
     def wait(self) -> Call:
-        """Begin to wait. Returns the call, which is already complete if there is nothing left to wait for."""
+        """Begin to wait for replicas of the produced records.
+
+        Return the call, which is already complete if there is nothing left to wait for.
+        """
         if len(self._waiting) <= _AT_ONCE_MAX:
             is_over = self.call.guarded(self._one_less)
             for item in self._waiting:

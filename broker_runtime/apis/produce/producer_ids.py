@@ -1,18 +1,21 @@
 """The block of producer ids that this broker assigns (KIP-730)."""
 
 import asyncio
+import logging
 
 from broker_runtime.apis.request.context import ControllerRequests
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.versions import ALLOCATE_PRODUCER_IDS
 
+log = logging.getLogger(__name__)
+
 
 class ProducerIdBlocks:
-    """Requests a block of ids from the controller at first use, and when the current block is used up.
+    """The producer ids that this broker assigns.
 
-    The block is not durable here: the controller stores where the next one begins. The ids left at a stop are never
-    used.
+    A block of ids is requested from the controller at the first use, and when the current block is used up. The block
+    is not durable here: the controller stores where the next one begins. The ids left at a stop are never used.
     """
 
     def __init__(self, broker_id: int, image: MetadataImage, controller: ControllerRequests) -> None:
@@ -22,13 +25,48 @@ class ProducerIdBlocks:
         self._next = 0
         self._end = 0
         self._asking = asyncio.Lock()
+        self._asking_aside: asyncio.Task[None] | None = None
 
     async def next_id(self) -> int:
-        """Return a producer id that is unique in the cluster. Raises KafkaError if the controller provides none now."""
+        """Return a producer id that is unique in the cluster.
+
+        Raises KafkaError if the controller provides no block now.
+        """
+        await self.ready()
+        return self._taken()
+
+    async def ready(self) -> None:
+        """Wait until an id is at hand. Raises KafkaError if the controller provides no block now."""
         while self._next >= self._end:
             async with self._asking:
                 if self._next >= self._end:
                     await self._ask()
+
+    def take(self) -> int:
+        """Return a producer id that is unique in the cluster, without waiting.
+
+        Raises KafkaError(COORDINATOR_LOAD_IN_PROGRESS) if none is at hand, and asks the controller for a block.
+        """
+        if self._next >= self._end:
+            if self._asking_aside is None:
+                self._asking_aside = asyncio.get_running_loop().create_task(self._ask_aside(), name="producer ids")
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "this broker waits for producer ids; try again")
+        return self._taken()
+
+    async def _ask_aside(self) -> None:
+        try:
+            await self.ready()
+        except KafkaError as error:
+            log.info("the controller provides no producer ids: %s", error)
+        finally:
+            self._asking_aside = None
+
+    def close(self) -> None:
+        """Stop the request of `take` for a block."""
+        if self._asking_aside is not None:
+            self._asking_aside.cancel()
+
+    def _taken(self) -> int:
         producer_id = self._next
         self._next += 1
         return producer_id

@@ -16,6 +16,7 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.records.record_check import check_records
+from broker_runtime.storage.records.transactions import VerificationGuard
 from broker_runtime.wire.reply import PendingReply
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,8 @@ class Unchecked(NamedTuple):
     partition: int
     records: bytes
     config: TopicConfig
+    guard: VerificationGuard | None = None
+    """The guard that a batch presents which opens a transaction."""
 
 
 def check_in_thread(
@@ -40,7 +43,10 @@ def check_in_thread(
     append: Callable[[Unchecked, KafkaError | None], None],
     finish: Callable[[], None],
 ) -> Steps[None]:
-    """Check each batch in another thread, then call `append` with its fault or None. Calls `finish` once at the end."""
+    """Check each batch in another thread, then call `append` with the batch's fault or None.
+
+    `finish` is called once at the end.
+    """
     left = len(unchecked)
     limit = context.settings.config.sluicegate_record_validation_max_bytes
 

@@ -57,9 +57,10 @@ _ANSWERS: Mapping[int, tuple[Layout[Any], _Decide]] = {
 
 
 class PushFrames:
-    """Owns the registered consumers by connection, and passes frames of other protocols to `others`.
+    """Handles frames of the push protocol, and passes frames of other protocols to `others`.
 
-    `completion` is notified of each frame, as of each request of the dispatcher.
+    Owns the registered consumers by connection. `completion` is notified of each frame, as of each request of the
+    dispatcher.
     """
 
     def __init__(self, context: BrokerContext, others: FrameHandler, completion: Completion) -> None:
@@ -71,7 +72,7 @@ class PushFrames:
         """Consumers by connection, from the request to register until it is refused or the connection ends."""
 
     def handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
-        """Handle a frame, see `wire.handler.FrameHandler`."""
+        """Handle a frame of the push protocol, see `wire.handler.FrameHandler`."""
         kind = type_of(frame)
         if kind is None:
             return self._others(frame, connection)

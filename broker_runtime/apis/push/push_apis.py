@@ -14,7 +14,7 @@ _NEVER = 1
 
 
 class PushApi(NamedTuple):
-    """Implements `call.Api`."""
+    """A request type of the push protocol, as an API for observers and metrics: implements `call.Api`."""
 
     key: int
     name: str

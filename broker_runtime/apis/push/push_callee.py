@@ -30,7 +30,10 @@ _SLICE_S = 0.002
 
 
 class Outgoing:
-    """A queue of calls to send, some in each iteration of the event loop, because thousands may be decided at once."""
+    """A queue of calls of this broker to push consumers.
+
+    Some are sent in each iteration of the event loop: thousands may be decided at once.
+    """
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], None]] = deque()
@@ -55,7 +58,10 @@ class Outgoing:
 
 
 class Callee:
-    """One consumer's connection. Delays calls until `release`, after the answer to the registration was sent."""
+    """The connection to one push consumer, on which the broker calls it.
+
+    Calls are delayed until `release`, after the answer to the registration was sent.
+    """
 
     __slots__ = (
         "_held",
@@ -94,7 +100,7 @@ class Callee:
 
     @property
     def is_behind(self) -> bool:
-        """Whether this broker is late rather than the consumer, see `groups.push.state.calls.Calls`."""
+        """Return whether this broker is late rather than the consumer, see `groups.push.state.calls.Calls`."""
         return self._unsent > 0 or self._undecided > 0 or self.connection.has_unread
 
     def answered(self) -> None:
@@ -108,13 +114,16 @@ class Callee:
         self._undecided += 1
 
     def decided(self) -> None:
-        """Note that an answer counted by `answered` is decided."""
+        """Record that an answer counted by `answered` is decided."""
         self._undecided -= 1
         self._owed = max(self._owed - 1, 0)
 
     @property
     def answer_bytes_max(self) -> int:
-        """Maximum size of an answer about the consumer's assignment. A larger one is refused without reading it."""
+        """Return the maximum size of an answer about the consumer's assignment.
+
+        A larger answer is refused without reading it.
+        """
         return _ANSWER_BYTES + max(self._offsets_bytes)
 
     def take(self, call: Call) -> None:
@@ -160,10 +169,10 @@ class Callee:
 
 
 def known_brokers(image: MetadataImage, listener: str) -> tuple[Broker, ...]:
-    """Return the unfenced brokers, with their addresses for clients of this listener."""
+    """Return the unfenced brokers that have this listener, with the listener's addresses for clients."""
     ends = ((broker, broker.endpoint(listener)) for broker in image.brokers.values() if not broker.fenced)
     return tuple(Broker(broker.id, end.host, end.port) for broker, end in ends if end is not None)
 
 
 def nothing() -> None:
-    """Do nothing: no consumer is registered."""
+    """Do nothing: the end of a connection without a registered consumer."""

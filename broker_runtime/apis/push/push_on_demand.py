@@ -17,7 +17,10 @@ PUSH = "broker_runtime.apis.push.push"
 
 
 class PushOnDemand:
-    """Owns the PushFrames, created at the push protocol's first frame. Passes other frames to `others`."""
+    """The handler of push frames, created at the push protocol's first frame.
+
+    Frames of other protocols are passed to `others`.
+    """
 
     def __init__(
         self, context: BrokerContext, others: FrameHandler, completion: Completion, first_requests: FirstRequests
@@ -29,7 +32,7 @@ class PushOnDemand:
         self._frames: PushFrames | None = None
 
     def handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
-        """Handle a frame, see `wire.handler.FrameHandler`."""
+        """Handle a frame of the push protocol, see `wire.handler.FrameHandler`."""
         if type_of(frame) is None:
             return self._others(frame, connection)
         if self._frames is None:

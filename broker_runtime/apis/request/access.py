@@ -23,13 +23,13 @@ WHY = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
 }
-"""Kafka's messages of refusals. They name no resource."""
+"""Kafka's messages of refusals, which name no resource."""
 
 
 class Authorization:
-    """Owns the authorizer of a node, and the record of what it has denied.
+    """The authorizer of a node, and the record of what it has denied.
 
-    `operations_of` is the table's look-up of operations, by the key of an API and the type of a resource.
+    `operations_of` returns the table's operations, by the key of an API and the type of a resource.
     """
 
     def __init__(self, authorizer: "StandardAuthorizer", denials: "Denials", operations_of: OperationsOf) -> None:
@@ -54,7 +54,10 @@ class _Client(Protocol):
 
 
 class Access:
-    """The permissions of the client of one call. Without an explicit operation, a check is that of the API's table."""
+    """The permissions of the client of one call.
+
+    Without an explicit operation, a check is for the operation of the API's table.
+    """
 
     __slots__ = ("_authorizer", "_denials", "_host", "_key", "_name", "_operations_of", "_principal")
 
@@ -65,7 +68,10 @@ class Access:
         self._operations_of = authorization.operations_of
 
     def topic(self, name: str, operation: AclOperation | None = None, *, hides: bool = False) -> bool:
-        """Return whether the operation is allowed. With `hides`, a denial only filters an answer and is not logged."""
+        """Return whether the operation on the topic is allowed.
+
+        With `hides`, a denial only filters an answer and is not logged.
+        """
         return self._allows(_TOPIC, name, operation, hides=hides)
 
     def group(self, name: str, operation: AclOperation | None = None, *, hides: bool = False) -> bool:
@@ -74,8 +80,8 @@ class Access:
     def cluster(self, operation: AclOperation | None = None, *, hides: bool = False) -> bool:
         return self._allows(_CLUSTER, CLUSTER_NAME, operation, hides=hides)
 
-    def transactional_id(self, name: str) -> bool:
-        return self._allows(AclResource.TRANSACTIONAL_ID, name, None, hides=False)
+    def transactional_id(self, name: str, *, hides: bool = False) -> bool:
+        return self._allows(AclResource.TRANSACTIONAL_ID, name, None, hides=hides)
 
     def any_topic(self, operation: AclOperation) -> Steps[bool]:
         """Return whether the operation is allowed on at least one topic name (KIP-679)."""
@@ -83,16 +89,16 @@ class Access:
 
     @property
     def topic_filter(self) -> TopicFilter:
-        """Which topics the client may describe."""
+        """Return the filter of topics that the client may describe."""
         return TopicFilter(self._principal, self._host, self._authorizer)
 
     def operations(self, resource: AclResource, name: str, of: int) -> int:
-        """Return the bits of the operations in `of` that are allowed (KIP-430)."""
+        """Return the bits of those operations in `of` that are allowed (KIP-430)."""
         return self._authorizer.operations(self._principal, self._host, resource, name) & of
 
     @property
     def state(self) -> object:
-        """A value that changes if another client asks, or the ACLs change."""
+        """Return a value that changes if another client asks, or the ACLs change."""
         return self._authorizer.state, self._principal, self._host
 
     def require_cluster(self, operation: AclOperation | None = None) -> None:
@@ -111,7 +117,7 @@ class Access:
             raise denied(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
     def require_config(self, resource_type: int, name: str) -> None:
-        """Check the operation that the API's table has for a resource with a configuration.
+        """Check that the API's operation on a configured resource is allowed.
 
         Raises KafkaError (TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED).
         """

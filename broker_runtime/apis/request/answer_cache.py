@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.slicing.steps import Steps
+from broker_runtime.slicing.steps import Steps, each
+from broker_runtime.wire.answer_memory import SharedBytes
 from broker_runtime.wire.limits import ResponseTooLargeError
 from broker_runtime.wire.messages import with_throttle_time
 from broker_runtime.wire.reply import Reply
@@ -16,7 +17,7 @@ from broker_runtime.wire.reply import Reply
 _KEPT_MAX = 8
 
 Body = tuple[Sequence[bytes], int]
-"""The pieces of a body, and the first error code in it."""
+"""The pieces of an answer's body, and the first error code in the body."""
 
 
 class _Making:
@@ -84,8 +85,14 @@ class AnswerCache:
         if kept is None or (kept.is_over and kept.body is None):
             if len(self._bodies) >= _KEPT_MAX:
                 self._bodies.clear()
-            kept = self._bodies[key] = _Making(answer())
+            kept = self._bodies[key] = _Making(_shared(answer()))
         return _later(call, kept) if kept.body is None else _reply(call, kept.body)
+
+
+def _shared(making: Steps[Body]) -> Steps[Body]:
+    """Return the body in pieces whose memory is counted once, however many clients do not read them."""
+    pieces, error = yield from making
+    return (yield from each(pieces, SharedBytes)), error
 
 
 def _later(call: Call, kept: _Making) -> Steps[Reply]:

@@ -26,10 +26,11 @@ from broker_runtime.apis.request.access import Access, Authorization
 from broker_runtime.security.principal import Principal
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.steps import Steps, UnderWay
+from broker_runtime.wire.answer_memory import AnswerMemory
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.limits import DEFAULT_LIMITS, RequestLimits
-from broker_runtime.wire.reply import PendingReply, Reply
+from broker_runtime.wire.reply import SHORT_BYTES, PendingReply, Reply
 
 
 class ClientSoftware(NamedTuple):
@@ -48,7 +49,7 @@ class ForwardedClient(NamedTuple):
 
 
 PartitionFacts = tuple[str, int, int, int, int, int, int, int, int]
-"""The effect of a Produce or Fetch on a partition, for observers.
+"""A tuple that describes the effect of a Produce or Fetch on a partition, for observers.
 
 The fields are topic, partition, bytes, records, base offset, last offset, base and greatest timestamp in milliseconds,
 and error code. A field is -1 if its value is unknown or does not apply. A plain tuple, because with an observer each
@@ -58,11 +59,11 @@ partition of each such request needs one.
 _THROTTLE_MS_MAX = 2**31 - 1
 """The field of an answer has no room for more: 24 days."""
 NO_ACKS = -128
-"""A Call's `acks` if its API has none."""
+"""The value of `acks` in calls of APIs without acks."""
 
 
 class Api(Protocol):
-    """The API of a request, as far as a `Call` needs it. `context.ApiSpec` is the whole description."""
+    """The description of a request's API that a `Call` needs. `context.ApiSpec` is the whole description."""
 
     @property
     def key(self) -> int: ...
@@ -72,7 +73,7 @@ class Api(Protocol):
 
     @property
     def versions(self) -> tuple[int, int]:
-        """The oldest and the newest version served."""
+        """Return the oldest and the newest served version."""
         ...
 
     @property
@@ -80,20 +81,23 @@ class Api(Protocol):
 
     @property
     def outlives_client(self) -> bool:
-        """Whether the work of a request continues after its client has disconnected."""
+        """Return whether the work of a request continues after its client has disconnected."""
         ...
 
 
 class Ending(Enum):
-    """How a call has ended. The values are for messages."""
+    """The way in which a client's request has ended. The values are for messages."""
 
     ANSWERED = "answered"
-    """A response was sent, possibly with error codes, or the request needs none (Produce with acks=0)."""
+    """The call was answered, possibly with error codes, or needs no answer (Produce with acks=0)."""
     REFUSED = "refused"
-    """The request ends its connection, and is counted by its `refusal`. If the API or version is not served, the
-    configuration `unsupported.request.reply` may keep the connection open and send an empty response instead."""
+    """The request was invalid or cannot be answered: it ends its connection, and is counted by its `refusal`.
+
+    If the API or version is not served, the configuration `unsupported.request.reply` may keep the connection open and
+    send an empty response instead.
+    """
     HUNG_UP = "hung up"
-    """The connection is closed because a pending answer cannot be completed."""
+    """The connection was closed because the pending answer cannot be completed."""
     CANCELLED = "cancelled"
     """The call ended without an answer because the client has disconnected, or the broker stops."""
 
@@ -102,10 +106,10 @@ _ANSWERED, _REFUSED, _HUNG_UP, _CANCELLED = Ending
 
 
 class RequestNotes(Protocol):
-    """Notes of an observer about a long request, made while its fields exist."""
+    """An observer's notes about a long request, made while the fields of the request exist."""
 
     def read(self, api_key: int, request: Any, /) -> Steps[None]:
-        """Note what is in the request, of which `request` is the entity."""
+        """Read the entity of a request in steps, and note its content."""
         ...
 
 
@@ -124,7 +128,10 @@ class RequestObserver(Protocol):
         ...
 
     def ended(self, call: "Call", /) -> None:
-        """Observe the end of a call, as `Completion.observer`; also of calls that ended before `begun`."""
+        """Observe the end of a call, as `Completion.observer`.
+
+        A call may end before `begun` was called.
+        """
         ...
 
 
@@ -136,7 +143,7 @@ class CallQuotas(Protocol):
         ...
 
     def fetch_bytes_max(self, call: "Call", /) -> int | None:
-        """Return the maximum of bytes of one answer to Fetch; None without a quota."""
+        """Return the maximum of bytes of one Fetch answer; None without a quota."""
         ...
 
     def fetched(self, call: "Call", size: int, /) -> bool:
@@ -147,24 +154,25 @@ class CallQuotas(Protocol):
         ...
 
     def fetched_more(self, call: "Call", more: int, /) -> None:
-        """Correct the size that was charged by `more` bytes."""
+        """Add `more` bytes to the size that was charged for a Fetch call."""
         ...
 
     def ended(self, call: "Call", /) -> None:
-        """Charge the time that the call has taken."""
+        """Charge the time that the call has taken to the client's request quota."""
         ...
 
 
 class Completion:
-    """The end of all calls of one dispatcher.
+    """Receives the end of all calls of one dispatcher.
 
     `observer` is called once for each call, before the client gets the answer, and must not raise. `requests`, if set,
     is also notified before the handler gets a call. `now` is the monotonic clock in seconds. Calls with long work run
-    it in `slices`, and no call may name more items than `limits` allow. `authorization` checks what clients may do;
-    None allows everything. `quotas` is None while no client has a quota.
+    it in `slices`, and no call may name more items than `limits` allow. `answers` counts the memory of the answers that
+    are being packed, until their calls end. `authorization` checks what clients may do; None allows everything.
+    `quotas` is None while no client has a quota.
     """
 
-    __slots__ = ("_counted", "authorization", "limits", "now", "observer", "quotas", "requests", "slices")
+    __slots__ = ("_counted", "answers", "authorization", "limits", "now", "observer", "quotas", "requests", "slices")
 
     def __init__(
         self,
@@ -176,13 +184,14 @@ class Completion:
         self.now = now
         self.slices = Slices(now) if slices is None else slices
         self.limits = limits
+        self.answers = AnswerMemory(limits.queued_response_bytes_max)
         self.observer = self._counted = observer
         self.requests: RequestObserver | None = None
         self.authorization: Authorization | None = None
         self.quotas: CallQuotas | None = None
 
     def observe(self, requests: RequestObserver | None) -> None:
-        """Notify `requests` of every call from now on, in addition to the initial observer; None ends this."""
+        """Notify `requests` of every call from now on, besides the initial observer; None ends the notifications."""
         counted = self._counted
         self.requests = requests
         if requests is None or counted is None:
@@ -197,6 +206,7 @@ class Completion:
         self.observer = both
 
     def ended(self, call: "Call", ending: Ending) -> None:
+        self.answers.packed(call)
         observer = self.observer
         if observer is not None:
             now = self.now
@@ -220,14 +230,15 @@ class PackedReply(PendingReply):
         """Return the response with this body."""
         return (prefix(self.correlation_id, len(body), self.flexible) + body,)
 
-    def packed_of(self, pieces: Sequence[bytes]) -> Reply:
-        """Return the response whose body consists of these pieces, as one chunk if there is only one piece."""
-        head = prefix(self.correlation_id, sum(map(len, pieces)), self.flexible)
-        return (head + pieces[0],) if len(pieces) == 1 else (head, *pieces)
+    def packed_of(self, pieces: Sequence[bytes | memoryview]) -> Reply:
+        """Return the response whose body consists of these pieces, as one chunk if there is only one short piece."""
+        size = sum(map(len, pieces))
+        head = prefix(self.correlation_id, size, self.flexible)
+        return (head + pieces[0],) if len(pieces) == 1 and size <= SHORT_BYTES else (head, *pieces)
 
 
 class Call(PackedReply):
-    """A request in progress. It is kept in memory only, and until its answer.
+    """A request in progress, kept in memory until its answer.
 
     A handler that cannot answer at once returns `later(...)` and completes the call when it can. The connection is
     muted until then.
@@ -277,9 +288,9 @@ class Call(PackedReply):
     acks: int
     replica_id: int
     notes: RequestNotes
-    """Set by an observer only, of requests that change something."""
+    """An observer's notes about a request that changes something; None without such an observer."""
     group_id: str | None
-    """The group of the request; set by an observer only, and for requests of groups."""
+    """The group of a group's request; set by an observer only."""
 
     def __init__(
         self,
@@ -330,7 +341,7 @@ class Call(PackedReply):
 
     @property
     def access(self) -> Access | None:
-        """Permissions of the client. None if the node has no authorizer, so that everything is allowed."""
+        """Return the permissions of the client; None if the node has no authorizer, so that everything is allowed."""
         authorization = self.completion.authorization
         return None if authorization is None else Access(authorization, self.connection, self.api)
 
@@ -356,27 +367,30 @@ class Call(PackedReply):
         self.connection.throttle_s = self.throttle_ms / 1000
 
     def do(self, steps: Steps[None]) -> UnderWay | None:
-        """Run steps for this call whose result is not awaited. If they fail, the connection is closed.
+        """Run steps for this call whose result is not awaited. If they fail, close the connection.
 
         Returns a handle that cancels the remaining steps, or None if all of them have run.
         """
         return self.completion.slices.do(steps, partial(self.complete, None))
 
     def record_answer(self, reply: Reply) -> None:
-        """Record the end of the call with this answer, which the dispatcher returns to the connection at once."""
+        """Record the end of the call with this answer. The dispatcher returns the answer to the connection at once."""
         self.done = True
         self.reply = reply
         self.completion.ended(self, _ANSWERED)
 
     def record_refusal(self, kind: str) -> None:
-        """Record the end of the call as refused. The exception of its handler ends the connection."""
+        """Record the end of the call as refused, by the kind of refusal.
+
+        The exception of the call's handler ends the connection.
+        """
         if not self.done:
             self.done = True
             self.refusal = kind
             self.completion.ended(self, _REFUSED)
 
     def complete(self, reply: Reply | None) -> None:
-        """End a pending call: send the reply to its client, or close the connection if it is None."""
+        """End a pending call: send the reply to its client, or close the connection if the reply is None."""
         if self.done:
             return
         self.done = True
@@ -386,7 +400,7 @@ class Call(PackedReply):
         self._deliver(reply)
 
     def refuse(self, kind: str, text: str) -> None:
-        """End a pending call whose request is invalid or cannot be answered, and its connection."""
+        """End a pending call and its connection: the request is invalid or cannot be answered."""
         if self.done:
             return
         self.record_refusal(kind)
@@ -405,3 +419,10 @@ class Call(PackedReply):
             self.done = True
             self.completion.ended(self, _CANCELLED)
             self._deliver(None)
+
+
+def check_response(call: Call, size: int) -> None:
+    """Note that the answer of the call has `size` bytes so far. Raises ResponseTooLargeError."""
+    completion = call.completion
+    completion.limits.check_response(size)
+    completion.answers.grown(call, size)

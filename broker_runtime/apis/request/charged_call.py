@@ -7,7 +7,10 @@ from broker_runtime.clock import Clock
 
 
 class ChargedCall:
-    """The charge of one call. `record` runs while the controller decides, so it knows the time itself."""
+    """The charge of one call for created or deleted partitions.
+
+    `record` runs while the controller decides, so the charge itself knows the time.
+    """
 
     __slots__ = ("_call", "_charge", "_clock")
 
@@ -17,7 +20,10 @@ class ChargedCall:
         self._clock = clock
 
     def record(self, partitions: int) -> None:
-        """Charge the partitions of one topic. Raises KafkaError(THROTTLING_QUOTA_EXCEEDED)."""
+        """Charge the created or deleted partitions of one topic to the client quota.
+
+        Raises KafkaError(THROTTLING_QUOTA_EXCEEDED).
+        """
         self._charge.record(partitions, self._now_ms())
 
     def throttle(self) -> None:
@@ -31,13 +37,16 @@ class ChargedCall:
 
 
 class ChargedMutations:
-    """Charges calls to the quota of their callers."""
+    """Charges calls that create or delete partitions to their callers' quotas."""
 
     def __init__(self, quota: MutationQuota, clock: Clock) -> None:
         self.quota = quota
         self._clock = clock
 
     def charge(self, call: Call, *, strict: bool) -> ChargedCall:
-        """Return the charge of a call. If `strict`, topics over the quota are refused."""
+        """Return the charge of a call to the client quota for changes of the cluster.
+
+        If `strict`, topics over the quota are refused.
+        """
         caller: Caller = call.connection.principal.name, call.client_id or ""
         return ChargedCall(call, self.quota.charge(caller, strict=strict), self._clock)

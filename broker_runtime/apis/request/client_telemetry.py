@@ -25,7 +25,7 @@ from kafka_bytes.uuids import encode_uuid
 MAX_BYTES = 1_048_576
 """Largest size of the metrics in one request; Kafka's default of telemetry.max.bytes."""
 COMPRESSION_TYPES = (4, 3, 1, 2)
-"""zstd, lz4, gzip, snappy, in the order of clients' preference."""
+"""The accepted compressions zstd, lz4, gzip and snappy, in the order of clients' preference."""
 _UNCOMPRESSED = 0
 _KIND = ResourceType.CLIENT_METRICS
 _INSTANCES_MAX = 16_384
@@ -59,7 +59,7 @@ class Pushed(NamedTuple):
 
 
 class PushedMetrics(NamedTuple):
-    """The metrics that a client should push, and how often."""
+    """The metrics that a client should push, and the interval."""
 
     metrics: Sequence[str]
     interval_ms: int
@@ -79,7 +79,7 @@ class _Instance:
 
 
 class ClientTelemetry:
-    """Owns the state of clients with recent requests. It is not durable."""
+    """The telemetry state of clients with recent requests. It is not durable."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
@@ -100,7 +100,7 @@ class ClientTelemetry:
         return instance.id, instance.wanted
 
     def push(self, instance_id: UUID, client: TelemetryClient, pushed: Pushed, now_s: float) -> None:
-        """Check metrics that a client pushes. Raises KafkaError if the client may not push them."""
+        """Check metrics that a client pushes. Raises KafkaError for metrics that the client may not push."""
         if instance_id.int <= _RESERVED_MAX:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"client instance id {instance_id} is reserved")
         instance = self._instance(instance_id, client, now_s)

@@ -17,7 +17,6 @@ from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.fetch_sessions.repeated_fetch import RepeatedFetches
 from broker_runtime.apis.request.answer_cache import AnswerCache
 from broker_runtime.apis.request.call import Call, ForwardedClient
-from broker_runtime.apis.request.refused_transactions import RefusedTransactions
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.config import BrokerSettings
 from broker_runtime.metadata.image import MetadataImage
@@ -27,20 +26,23 @@ from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.messages import Entity, Fields
-from broker_runtime.wire.reply import PendingReply, Reply
+from broker_runtime.wire.reply import Parts, PendingReply, Reply
 from broker_runtime.wire.versions import FORMATS
 
 if TYPE_CHECKING:
     from broker_runtime.apis.request.charged_call import ChargedCall
     from broker_runtime.apis.request.client_telemetry import ClientTelemetry
+    from broker_runtime.apis.request.verification import VerifiesTransactions
     from broker_runtime.controller.service import ControllerService
     from broker_runtime.groups.service import GroupCoordinatorService
+    from broker_runtime.transactions.markers.local_markers import LocalMarkers
+    from broker_runtime.transactions.service import TransactionCoordinatorService
 
 T = TypeVar("T")
 
 
 class NodeContext(Protocol):
-    """Context of handlers that run on brokers and on controllers."""
+    """The context of handlers that run on brokers and on controllers."""
 
     @property
     def settings(self) -> BrokerSettings: ...
@@ -53,16 +55,16 @@ class NodeContext(Protocol):
 
     @property
     def image(self) -> MetadataImage:
-        """The metadata that this node has replicated so far."""
+        """Return the metadata that this node has replicated so far."""
         ...
 
     def note_on_config(self, key: str, /) -> str | None:
-        """Return a note for a configuration key's documentation: the status of its value on this node. May be None."""
+        """Return a note for the documentation of a key, about the key's value on this node. May be None."""
         ...
 
 
 class FetchContext(NodeContext, Protocol):
-    """Context of Fetch on brokers and on controllers."""
+    """The context of Fetch on brokers and on controllers."""
 
     @property
     def logs(self) -> LogManager: ...
@@ -85,7 +87,7 @@ class ControllerRequests(Protocol):
 
     async def request(self, api_key: int, version: int, content: Fields) -> Entity: ...
 
-    async def forward(self, api_key: int, version: int, body: memoryview) -> memoryview:
+    async def forward(self, api_key: int, version: int, body: memoryview) -> Parts:
         """Return the controller's response body to a client's request body."""
         ...
 
@@ -99,18 +101,18 @@ class ProducerIds(Protocol):
 
 
 class OwnListeners(Protocol):
-    """The listeners of this broker, which its dynamic configuration can change."""
+    """The listeners of this broker, which the broker's dynamic configuration can change."""
 
     def opening(self, change: Callable[[], Mapping[str, str]], /) -> AbstractAsyncContextManager[Mapping[str, str]]:
         """Reserve the ports of the listeners that `change` adds, while the context manager is active.
 
-        `change` returns the new dynamic configuration of this broker. Raises KafkaError(INVALID_REQUEST) if it is
-        invalid or a port cannot be opened.
+        `change` returns the new dynamic configuration of this broker. Raises KafkaError(INVALID_REQUEST) for an invalid
+        configuration, or a port that cannot be opened.
         """
         ...
 
     async def in_force(self, own: Mapping[str, str], timeout_s: float, /) -> bool:
-        """Wait until the listeners of the dynamic configuration `own` are in force. Returns False after the timeout."""
+        """Wait until the listeners of the dynamic configuration `own` are in force. Return False after the timeout."""
         ...
 
 
@@ -126,7 +128,7 @@ class TopicCreation(Protocol):
 
 
 class ReplicasContext(FetchContext, Protocol):
-    """Context of handlers that use a broker's replicas, led here or not."""
+    """The context of handlers that use a broker's replicas, led here or not."""
 
     def replica_log(self, topic_id: UUID, partition: int, leader_epoch: int, /) -> Log:
         """Return the log of a replica that matches the leader's log in this epoch, led here or not.
@@ -137,16 +139,35 @@ class ReplicasContext(FetchContext, Protocol):
 
     @property
     def offline_replicas(self) -> Mapping[tuple[str, int], str]:
-        """Partitions whose assigned replica this broker does not serve, and the reason."""
+        """Return the partitions whose assigned replica this broker does not serve, with the reason."""
         ...
 
     def repair_state(self, topic: str, partition: int, /) -> str:
-        """State of the repair of a damaged replica, as a clause for a message."""
+        """Return the state of the repair of a damaged replica, as a clause for a message."""
         ...
 
 
-class BrokerContext(ReplicasContext, Protocol):
-    """Context of handlers that run on brokers."""
+class TransactionalContext(Protocol):
+    """The context of handlers that run on brokers and take part in transactions."""
+
+    @property
+    def transactions(self) -> "TransactionCoordinatorService":
+        """Return the coordinator of the transactional ids whose __transaction_state partition this broker leads."""
+        ...
+
+    @property
+    def transaction_verifier(self) -> "VerifiesTransactions":
+        """Return the component that asks the coordinators of transactions before records are appended (KIP-890)."""
+        ...
+
+    @property
+    def local_markers(self) -> "LocalMarkers":
+        """Return the component that writes markers of transactions to the partitions that this broker leads."""
+        ...
+
+
+class BrokerContext(ReplicasContext, TransactionalContext, Protocol):
+    """The context of handlers that run on brokers."""
 
     @property
     def producer_ids(self) -> ProducerIds: ...
@@ -156,11 +177,8 @@ class BrokerContext(ReplicasContext, Protocol):
 
     @property
     def groups(self) -> "GroupCoordinatorService":
-        """Coordinator of the groups whose __consumer_offsets partition this broker leads."""
+        """Return the coordinator of the groups whose __consumer_offsets partition this broker leads."""
         ...
-
-    @property
-    def refused_transactions(self) -> RefusedTransactions: ...
 
     @property
     def telemetry(self) -> "ClientTelemetry": ...
@@ -170,7 +188,7 @@ class BrokerContext(ReplicasContext, Protocol):
 
     @property
     def all_topics(self) -> AnswerCache:
-        """Cached answers to Metadata requests for all topics."""
+        """Return the cached answers to Metadata requests for all topics."""
         ...
 
     @property
@@ -178,7 +196,7 @@ class BrokerContext(ReplicasContext, Protocol):
 
     @property
     def slow_controller(self) -> ControllerRequests:
-        """A separate link for requests that wait for other systems than the controller.
+        """Return the link for requests that wait for other systems than the controller.
 
         The answers on one link arrive in the order of the requests, so a slow one would delay the others.
         """
@@ -188,7 +206,10 @@ class BrokerContext(ReplicasContext, Protocol):
     def repeated_fetches(self) -> RepeatedFetches: ...
 
     def led(self, topic: str, partition: int, /) -> LeaderReplica:
-        """Return the leader's replica, with its followers, for the hot path. Raises the same errors as `led_log`."""
+        """Return the leader's replica, with its followers, for frequent requests.
+
+        Raises the same errors as `led_log`.
+        """
         ...
 
     def offload(self, work: Callable[[], T], /) -> asyncio.Future[T]:
@@ -200,7 +221,7 @@ class BrokerContext(ReplicasContext, Protocol):
 
 
 class ControllerContext(FetchContext, Protocol):
-    """Context of handlers that run on controllers, active or standby. A controller leads only the metadata log."""
+    """The context of handlers that run on controllers, active or standby. A controller leads only the metadata log."""
 
     @property
     def controller(self) -> "ControllerService": ...
@@ -217,22 +238,29 @@ class ControllerContext(FetchContext, Protocol):
         ...
 
     async def resolve_hosts(self, names: Iterable[str], /) -> Mapping[str, Sequence[str]]:
-        """Addresses of the host names that can be resolved, with all queries in parallel and one timeout."""
+        """Return the addresses of the host names that can be resolved.
+
+        All queries run in parallel, with one timeout.
+        """
         ...
 
 
 C = TypeVar("C", contravariant=True)
 
 Handled = Reply | Fields | Call | Steps["Handled"] | Awaitable["Handled"]
-"""An answer, or the work that returns it. `dispatch` describes the five forms, and what each is for."""
-Handler = Callable[[Any, Call, C], Handled]
-"""Handles one request. ProtocolError ends the connection: for a malformed request, or if no answer can carry the error.
+"""The result of a handler: an answer, or the work that returns it.
 
-A handler whose work grows with the size of the request or of the cluster returns `Steps`.
+`dispatch` describes the five forms, and what each is for.
+"""
+Handler = Callable[[Any, Call, C], Handled]
+"""A function that handles one request.
+
+It raises ProtocolError to end the connection: for a malformed request, or if no answer can carry the error. A handler
+whose work grows with the size of the request or of the cluster returns `Steps`.
 """
 
 Gate = Callable[[Call], Handled | None]
-"""Checks every call after its request is read and before it is handled. None lets the call pass.
+"""A function that checks a call after its request is read and before it is handled. None lets the call pass.
 
 Any other result is the answer instead of the handler's: an authorizer refuses a request this way. A throttle calls
 `Call.throttle` and lets the call pass. `ApiSpec.reads` defines the type of `Call.request`. A gate must restore the
@@ -254,7 +282,7 @@ def _never(_: Entity) -> Steps[bool]:
 
 @dataclass(frozen=True, slots=True)
 class ApiSpec(Generic[C]):
-    """One API as one kind of listener serves it; `C` is the context of its handler.
+    """An API and its handler, as one kind of listener serves it. `C` is the context of the handler.
 
     `reads`: the argument of the handler: kio's entity, a RequestReader, or a ReadRequest. `counts_itself`: the handler
     itself checks the number of items in its request against the limits. `any_version`: the handler also answers

@@ -15,7 +15,10 @@ _SHOWN_CHARACTERS = 200
 
 
 class Denials:
-    """Owns the numbers of denied checks, and logs one of them per interval with the number of the others."""
+    """The numbers of denied checks.
+
+    One denial per interval is logged, with the number of the others.
+    """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -27,7 +30,7 @@ class Denials:
     def note(
         self, principal: Principal, host: str, api: str, operation: AclOperation, resource: AclResource, name: str
     ) -> None:
-        """Note one denied check."""
+        """Count one denied check, and log it if none was logged in this interval."""
         self.counts[resource, operation] += 1
         now_s = self._now_s()
         if now_s - self._logged_s < _INTERVAL_S:

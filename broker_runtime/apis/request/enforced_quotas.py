@@ -31,7 +31,10 @@ def caller_of(call: Call) -> Caller:
 
 
 class EnforcedQuotas:
-    """Implements `CallQuotas` with the quotas of bytes and of request time. `now` returns seconds."""
+    """The client quotas of bytes and of request time, as configured by metadata: implements `CallQuotas`.
+
+    `now` returns seconds.
+    """
 
     def __init__(self, produce: RateQuota, fetch: RateQuota, request: RateQuota, now: Callable[[], float]) -> None:
         self.produce = produce
@@ -42,12 +45,12 @@ class EnforcedQuotas:
         self._now = now
 
     def changed(self) -> None:
-        """Use the quotas of the metadata as they are now."""
+        """Adopt the current quotas of the metadata."""
         for quota in (self.produce, self.fetch, self.request):
             quota.changed()
 
     def begun(self, call: Call) -> None:
-        """Throttle a call whose client exceeds its request quota, before its handler runs."""
+        """Throttle a call whose client exceeds its request quota, before the call's handler runs."""
         if call.api.key not in _OWN_CHARGE and call.connection.principal is not UNAUTHENTICATED:
             self._throttle(call, self.request.throttle_ms(caller_of(call), int(call.received_s * 1000)), self.request)
 
@@ -66,7 +69,7 @@ class EnforcedQuotas:
             self._throttle(call, of_time, self.request)
 
     def fetch_bytes_max(self, call: Call) -> int | None:
-        """Return the maximum of bytes of one answer to Fetch; None without a quota."""
+        """Return the maximum of bytes of one Fetch answer; None without a quota."""
         return self.fetch.window_units(caller_of(call))
 
     def fetched(self, call: Call, size: int) -> bool:
@@ -92,7 +95,10 @@ class EnforcedQuotas:
             self.fetch.correct(caller_of(call), more, self._now_ms())
 
     def ended(self, call: Call) -> None:
-        """Charge the time of a call. A pending call is charged until its handler returned, and for its time slices."""
+        """Charge the time of a call to the request quota.
+
+        A pending call is charged for the time until its handler returned, and for its time slices.
+        """
         handled_s: float = getattr(call, "handled_s", 0.0) or call.completed_s
         time_s = handled_s - call.received_s + call.sliced_s
         if call.is_exempt or call.api.key in _EXEMPT or call.connection.principal is UNAUTHENTICATED:
@@ -110,7 +116,7 @@ class EnforcedQuotas:
 
 
 def throttling(quotas: EnforcedQuotas, gate: Gate | None) -> Gate:
-    """Return a gate that throttles callers over their quota, also those whom `gate` refuses."""
+    """Return a gate that throttles callers over their quota, also callers that `gate` refuses."""
 
     def check(call: Call) -> Handled | None:
         quotas.begun(call)

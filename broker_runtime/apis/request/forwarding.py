@@ -21,19 +21,18 @@ from broker_runtime.apis.request.context import (
 )
 from broker_runtime.errors import ProtocolError
 from broker_runtime.slicing.steps import Steps
-from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import Fields, throttle_ms_of, with_throttle_time
-from broker_runtime.wire.reply import Reply
+from broker_runtime.wire.reply import Parts, Reply
 
 ENVELOPED = "broker_runtime.apis.request.enveloped"
-"""Imported with the first request that is forwarded."""
+"""The module `enveloped`, imported with the first forwarded request."""
 
 Instead = Callable[[Any, Call, BrokerContext], Steps[Awaitable[Fields] | Fields | None]]
-"""The broker's own answer to a request. None if the request is forwarded."""
+"""A function that returns the broker's own answer to a request; None if the request is to be forwarded."""
 
 
 def forwarded(api: ApiSpec[ControllerContext], instead: Instead | None = None) -> ApiSpec[BrokerContext]:
-    """Return the broker's version of `api`."""
+    """Return the broker's version of the controller's `api`: it forwards requests to the active controller."""
 
     def handle(read: ReadRequest, call: Call, context: BrokerContext) -> Steps[Awaitable[Fields | Reply] | Fields]:
         request, body = read
@@ -45,28 +44,24 @@ def forwarded(api: ApiSpec[ControllerContext], instead: Instead | None = None) -
     return ApiSpec(api.key, api.name, api.versions, handle, reads="entity and body")
 
 
-async def to_controller(body: memoryview, call: Call, link: ControllerRequests) -> memoryview:
+async def to_controller(body: memoryview, call: Call, link: ControllerRequests) -> Parts:
     """Send a request of the call's API and version to the controller, and return the body of its answer.
 
     With an authorizer, the request is never sent without its client. Raises KafkaError.
     """
     client = client_of(call)
     forward = import_module(ENVELOPED).forward_in_envelope
-    answer: memoryview = await forward(
-        call.api.key, call.version, body, client, link, is_required=call.access is not None
-    )
+    answer: Parts = await forward(call.api.key, call.version, body, client, link, is_required=call.access is not None)
     return answer
 
 
 async def _forward(body: memoryview, call: Call, link: ControllerRequests) -> Reply:
     answer = await to_controller(body, call, link)
-    throttle_ms = throttle_ms_of(call.api.key, call.version, answer)
+    throttle_ms = throttle_ms_of(call.api.key, call.version, answer[0]) if answer else 0
     if throttle_ms > call.throttle_ms:
         call.throttle(throttle_ms)
-    elif call.throttle_ms:
-        (told,) = with_throttle_time(call.api.key, call.version, call.throttle_ms, (bytes(answer),))
-        answer = memoryview(told)
-    return prefix(call.correlation_id, len(answer), call.flexible), answer
+        return call.packed_of(answer)
+    return call.packed_of(with_throttle_time(call.api.key, call.version, call.throttle_ms, answer))
 
 
 def client_of(call: Call) -> ForwardedClient:
@@ -76,10 +71,10 @@ def client_of(call: Call) -> ForwardedClient:
 
 
 def active_only(api: ApiSpec[ControllerContext]) -> ApiSpec[ControllerContext]:
-    """Return the controller's version of `api`.
+    """Return the controller's version of `api`, which only the active controller answers.
 
-    If its answers cannot report that this controller is on standby, the connection is closed, so that the client
-    tries the next controller at once.
+    If its answers cannot report that this controller is on standby, the connection is closed, so that the client tries
+    the next controller at once.
     """
     if api.on_standby:
         return api

@@ -19,12 +19,15 @@ from broker_runtime.wire.reply import Reply
 T = TypeVar("T")
 
 ITEMS_PER_SLICE = 500
-"""A slice ends after this many items, regardless of the time."""
+"""Maximum number of items in a slice of time. The slice ends after them, however much of its time is left."""
 _BYTES_OF_AN_ITEM = 64
 
 
 class Pace:
-    """The time slices of one request: its coroutine waits for the next slice when the current one has ended."""
+    """The time slices of one long request.
+
+    The request's coroutine waits for the next slice when the current one has ended.
+    """
 
     __slots__ = ("_left", "_slices", "_stop_s", "limits")
 
@@ -41,17 +44,20 @@ class Pace:
             await self.next_slice()
 
     async def next_slice(self) -> None:
-        """Wait for the next slice."""
+        """Wait for the request's next time slice."""
         self._stop_s = await self._slices.next_slice()
         self._left = ITEMS_PER_SLICE
 
     async def drain(self, items: deque[Any]) -> None:
-        """Empty the deque in slices."""
+        """Empty the deque in time slices."""
         await self._slices.finish(drain(items))
 
 
 class Packed:
-    """The pieces of an answer, in order. They are not joined, because joining a long answer would block the loop."""
+    """The pieces of a long answer to a client, in order.
+
+    They are not joined, because joining a long answer would block the event loop.
+    """
 
     __slots__ = ("_left", "_pace", "_pieces", "_size", "_waiting")
 
@@ -63,7 +69,7 @@ class Packed:
         self._waiting = list(parts)
 
     async def add(self, *parts: bytes) -> None:
-        """Append parts, and wait for the next slice if this one has ended. Raises ResponseTooLargeError."""
+        """Append parts, and wait for the next slice if the current one has ended. Raises ResponseTooLargeError."""
         weight = 0
         for part in parts:
             self._waiting.append(part)
@@ -75,17 +81,17 @@ class Packed:
         await self._pace.item(weight)
 
     async def add_all(self, other: "Packed") -> None:
-        """Append all pieces of another answer."""
+        """Append all pieces of `other` to this answer."""
         for piece in other.pieces():
             await self.add(piece)
 
     def pieces(self) -> Sequence[bytes]:
-        """All pieces. Nothing may be added afterwards."""
+        """Return all pieces of the answer. Nothing may be added afterwards."""
         self._join()
         return self._pieces
 
     def reply(self, call: Call) -> Reply:
-        """Return the response with this body."""
+        """Return the response whose body consists of these pieces."""
         pieces = self.pieces()
         return (prefix(call.correlation_id, self._size, call.flexible), *pieces)
 
@@ -105,7 +111,7 @@ def kept(reader: RequestReader, call: Call) -> RequestReader:
 
 
 async def read_names(reader: RequestReader, pace: Pace) -> deque[str]:
-    """Read an array of non-null strings. Returns each once, in order, as a deque for `emptied`."""
+    """Read an array of non-null strings from a request. Return each string once, in order, as a deque for `emptied`."""
     names: dict[str, None] = {}
     for _ in range(reader.array_length()):
         names[reader.string()] = None

@@ -11,23 +11,23 @@ from broker_runtime.slicing.steps import Steps
 
 
 def principal(call: Call) -> str:
-    """Return the principal of the client, such as `User:alice`."""
+    """Return the principal of the call's client, such as `User:alice`."""
     return str(call.connection.principal)
 
 
 def client_software(call: Call) -> ClientSoftware | None:
-    """Return the client's software. None until the client has sent it, which old clients never do."""
+    """Return the software of the call's client; None until the client has sent it, which old clients never do."""
     told = call.connection.state
     return told if isinstance(told, ClientSoftware) else None
 
 
 def answer_bytes(call: Call) -> int:
-    """Size of the answer with its size field; 0 if no answer is sent."""
+    """Return the size of the answer with its size field; 0 if no answer is sent."""
     return sum(map(len, call.reply))
 
 
 def error_code(call: Call) -> int:
-    """One of the error codes in the answer, 0 without an error.
+    """Return one of the error codes in the answer; 0 without an error.
 
     A broker does not parse forwarded answers; the controller observes their errors.
     """

@@ -12,7 +12,10 @@ _ANSWERED, _CANCELLED = Ending.ANSWERED, Ending.CANCELLED
 
 
 class RequestCount(NamedTuple):
-    """Counts of one API. `failed` of `total` requests were refused or hung up; `time_s` is the time of all requests."""
+    """The counts of one API's requests.
+
+    `failed` of `total` requests were refused or hung up; `time_s` is the time of all requests.
+    """
 
     request: str
     total: int
@@ -29,7 +32,7 @@ class _Figures:
 
 
 class RequestMetrics:
-    """Counts and times of requests by API key. They start at zero with the process."""
+    """The counts and times of requests by API key. They start at zero with the process."""
 
     def __init__(self, served: Iterable[Api]) -> None:
         self._names = {api.key: api.name for api in served}
@@ -43,6 +46,6 @@ class RequestMetrics:
             figures.failed += 1
 
     def collect(self) -> Iterator[RequestCount]:
-        """Yield the current counts of every API."""
+        """Yield the present counts of every API."""
         for key, figures in self._figures.items():
             yield RequestCount(self._names[key], figures.total, figures.failed, figures.time_s)

@@ -23,7 +23,10 @@ _OAUTH = "broker_runtime.apis.sasl.oauth_mechanism"
 
 
 class Authentication:
-    """Owns the authenticator of one server, and its threads. Raises ConfigError for settings that cannot be used."""
+    """The authentication of one server's clients, with its threads.
+
+    Raises ConfigError for settings that cannot be used.
+    """
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ _OVERDUE = "authentication-too-slow"
 
 @dataclass(frozen=True, slots=True)
 class AuthenticationLimits:
-    """Size of the largest frame before authentication, in bytes. Delay of a failure, and timeout, in seconds."""
+    """Limits of authentication: the largest frame in bytes; the delay of a failure and the timeout, both in seconds."""
 
     receive_bytes_max: int
     failure_delay_s: float
@@ -64,7 +64,7 @@ class Authenticator:
             counts.begin(name)
 
     def begin(self, connection: AuthenticatingConnection) -> None:
-        """Implement `wire.handler.Authenticate`."""
+        """Let a new client authenticate: implement `wire.handler.Authenticate`."""
         sasl = self._listeners[connection.listener]
         connection.principal = UNAUTHENTICATED
         connection.limit_requests(self.limits.receive_bytes_max)
@@ -72,7 +72,10 @@ class Authenticator:
         connection.handler = _ConnectionExchange(self, exchange, self.give_up_later(connection)).handle
 
     def give_up_later(self, connection: AuthenticatingConnection) -> Callable[[], None]:
-        """Refuse the connection after sluicegate.sasl.timeout.ms. Returns how to cancel that, which its end does."""
+        """Schedule that a connection is refused if it has not authenticated in time, after sluicegate.sasl.timeout.ms.
+
+        Returns a function that cancels the refusal; the end of the connection calls it.
+        """
         give_up = self._call_later(self.limits.timeout_s, self._overdue, connection).cancel
         connection.closed.add(give_up)
         return give_up
@@ -83,7 +86,7 @@ class Authenticator:
         connection.refuse(_OVERDUE, text)
 
     def after_delay(self, act: Callable[[], None]) -> Callable[[], None]:
-        """Call `act` after the delay of a failure. Returns how to cancel it."""
+        """Call `act` after the delay of a failure. Return a function that cancels the call."""
         return self._call_later(self.limits.failure_delay_s, act).cancel
 
 

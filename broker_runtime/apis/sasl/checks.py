@@ -10,7 +10,7 @@ _THREADS = 2
 
 
 class Checks:
-    """Owns the threads of the checks, which start with the first one. At most `waiting_max` checks wait or run."""
+    """Threads that check credentials. They start with the first check. At most `waiting_max` checks wait or run."""
 
     def __init__(self, waiting_max: int) -> None:
         self._waiting_max = waiting_max
@@ -18,7 +18,7 @@ class Checks:
         self._threads: ThreadPoolExecutor | None = None
 
     def run(self, work: Callable[[], object], then: Callable[[object], None]) -> Callable[[], None]:
-        """Run `work` in another thread, and call `then` with its result. Returns how to cancel that.
+        """Run `work` in another thread, and call `then` with its result. Return a function that cancels the call.
 
         If too many checks wait, the result is a SaslRefusedError at once.
         """

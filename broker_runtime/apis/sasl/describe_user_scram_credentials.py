@@ -13,7 +13,7 @@ from broker_runtime.wire.versions import DESCRIBE_USER_SCRAM_CREDENTIALS
 
 
 def handle(request: DescribeUserScramCredentialsRequest, call: Call, context: NodeContext) -> Steps[Fields]:
-    """Describe the named users, or all if the request names none."""
+    """Describe the SCRAM credentials of the named users, or of all users if the request names none."""
     del call
     named = yield from counted(user.name for user in request.users or ())
     names = list(named or context.image.scram_credentials)

@@ -10,14 +10,17 @@ from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import FORMATS, OWN_KEYS_FROM, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 HANDSHAKE_VERSIONS = (0, 1)
-"""Version 2 must never exist: clients up to 2.4 would negotiate it wrongly (KAFKA-9577)."""
+"""The served versions of SaslHandshake.
+
+Version 2 must never exist: clients up to 2.4 would negotiate it wrongly (KAFKA-9577).
+"""
 AUTHENTICATE_VERSIONS = (0, 2)
 _VERSIONS = {SASL_HANDSHAKE: HANDSHAKE_VERSIONS, SASL_AUTHENTICATE: AUTHENTICATE_VERSIONS}
 _LIFETIME_SINCE = 1
 
 
 def import_messages() -> None:
-    """Import the messages now: an import at the first request would block the event loop."""
+    """Import the SASL messages now: an import at the first request would block the event loop."""
     for key, (low, high) in _VERSIONS.items():
         for version in range(low, high + 1):
             message_type(key, version, "Request")
@@ -30,7 +33,7 @@ def api_key_of(frame: memoryview) -> int | None:
 
 
 class SaslRequest:
-    """One request of the exchange: its header, and its body if it is a SASL request of a supported version."""
+    """One request of a SASL exchange: its header, and its body if it is a SASL request of a supported version."""
 
     __slots__ = ("body", "correlation_id", "key", "version")
 
@@ -48,13 +51,16 @@ class SaslRequest:
         return (encode_response(self.key, self.version, self.correlation_id, fields),)
 
     def authenticated(self, token: bytes, lifetime_ms: int = 0) -> Reply:
-        """Return the answer to SaslAuthenticate that has no error. Its message is empty, as in Apache Kafka."""
+        """Return the answer to SaslAuthenticate that has no error.
+
+        The answer's message is empty, as in Apache Kafka.
+        """
         fields = {"error_code": ErrorCode.NONE, "error_message": "", "auth_bytes": token}
         return self.answer({**fields, "session_lifetime": lifetime_ms})
 
     @property
     def shows_lifetime(self) -> bool:
-        """Whether the answer contains the lifetime of the session."""
+        """Return whether the answer contains the lifetime of the session."""
         return self.version >= _LIFETIME_SINCE
 
     def failed(self, text: str) -> Reply:
@@ -63,7 +69,7 @@ class SaslRequest:
         return self.answer({"error_code": code, "error_message": text, "auth_bytes": b""})
 
     def illegal(self) -> Reply | None:
-        """Return the answer to a request that is not allowed now; None if its answer has no field for an error."""
+        """Return the answer to a request that is not allowed now; None if that answer has no field for an error."""
         form = FORMATS.get(self.key)
         if form is None or self.key >= OWN_KEYS_FROM:
             return None
@@ -78,10 +84,10 @@ class SaslRequest:
 
 
 def error_of(reply: Reply) -> int:
-    """Return the error code of an ApiVersions response, which comes first in its body."""
+    """Return the error code of an ApiVersions response, which is the first field of its body."""
     return int.from_bytes(bytes(reply[0][8:10]), "big", signed=True)  # type: ignore[index]
 
 
 def raw(token: bytes) -> Reply:
-    """Return a token without a header, which follows the handshake's version 0."""
+    """Return the frame of a token without a header, as after version 0 of SaslHandshake."""
     return (len(token).to_bytes(4, "big") + token,)

@@ -33,7 +33,7 @@ _ACCEPTED = "application/jwk-set+json, application/json;q=0.9, */*;q=0.8"
 
 @dataclass(frozen=True, slots=True)
 class KeySetLimits:
-    """Intervals and timeouts in seconds, and the largest key set in bytes."""
+    """Limits of reading key sets: intervals and timeouts in seconds, and the largest key set in bytes."""
 
     refresh_s: float
     backoff_s: float
@@ -43,7 +43,7 @@ class KeySetLimits:
 
 
 class KeyFile:
-    """The keys in a file. Raises ConfigError if they cannot be read at the start."""
+    """Reads the keys that verify tokens from a file. Raises ConfigError if the keys cannot be read at the start."""
 
     def __init__(self, path: str, limits: KeySetLimits) -> None:
         self._path = path
@@ -56,7 +56,7 @@ class KeyFile:
             raise ConfigError(f"{_KEY}: {path} cannot be used: {error}") from None
 
     def current(self) -> Keys:
-        """Return the keys. Reads the file if it has changed, which may block.
+        """Return the keys that verify tokens. Read the file if it has changed, which may block.
 
         Raises OSError and KeySetError if no keys have been read before.
         """
@@ -77,11 +77,11 @@ class KeyFile:
         del kid
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing: no thread reads a file."""
 
 
 class KeyEndpoint:
-    """The keys behind a URL. Owns a thread that reads them, and the timer of the next read."""
+    """Reads the keys that verify tokens from a URL. It owns a thread for the reads, and the timer of the next one."""
 
     def __init__(self, url: str, ca_file: str | None, token_file: str | None, limits: KeySetLimits) -> None:
         self._url = url
@@ -109,7 +109,7 @@ class KeyEndpoint:
         return self._keys
 
     def key_unknown(self, kid: str | None) -> None:
-        """Read the keys again, because a token names an unknown one. Called in any thread."""
+        """Read the keys again, because a token names an unknown key. May be called in any thread."""
         if kid is not None and len(kid) <= _KID_CHARS_MAX:
             self._loop.call_soon_threadsafe(self._seek, kid)
 
@@ -172,7 +172,7 @@ class KeyEndpoint:
         return read_keys(text)
 
     def close(self) -> None:
-        """End the reads."""
+        """Stop the thread that reads keys from the URL."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

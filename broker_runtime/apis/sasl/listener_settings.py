@@ -22,21 +22,27 @@ _USER = "user_"
 
 @dataclass(frozen=True, slots=True)
 class ListenerSasl:
-    """The mechanisms of a listener's clients, each with the factory of its server side, and the limits of sessions."""
+    """The settings of SASL on a listener.
+
+    They are the mechanisms, each with the factory of its server side, and the limits of sessions.
+    """
 
     mechanisms: Mapping[str, Create] = field(repr=False)
     limits: Limits
 
 
 class ListenerValues:
-    """The values of one listener. A key of the mechanism overrides the listener's, which overrides the node's."""
+    """The configured values of one listener.
+
+    A key of the mechanism overrides the listener's, which overrides the node's.
+    """
 
     def __init__(self, settings: BrokerSettings, listener: str) -> None:
         self._values = settings.values
         self._prefix = f"listener.name.{listener.lower()}."
 
     def get(self, key: Key[T], mechanism: str | None = None) -> T:
-        """Return the value of `key`."""
+        """Return the value of `key` for a mechanism or, without one, for the listener."""
         value: Any = self._values[key.name]
         for prefix in (self._prefix, *(() if mechanism is None else (f"{self._prefix}{mechanism.lower()}.",))):
             value = self._values.get(prefix + key.name, value)
@@ -85,7 +91,7 @@ def plain_users(values: ListenerValues, listener: str) -> Mapping[str, str]:
 def listener_sasl(
     settings: BrokerSettings, listener: str, others: Mapping[str, Callable[[str], Create]]
 ) -> ListenerSasl:
-    """Return the settings of a listener. `others` creates mechanisms other than PLAIN, for the listener's name."""
+    """Return the SASL settings of a listener. `others` creates mechanisms other than PLAIN, for the listener's name."""
     values = ListenerValues(settings, listener)
     names = enabled_mechanisms(values, listener)
     mechanisms: dict[str, Create] = {}

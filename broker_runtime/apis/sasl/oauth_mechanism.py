@@ -11,7 +11,10 @@ from broker_runtime.security.sasl.tokens import TokenRules, UnknownKeyError, che
 
 
 class OAuthMechanism:
-    """Owns the key sets of all listeners. Must be created while the event loop runs. Raises ConfigError."""
+    """The mechanism OAUTHBEARER of all listeners, with their key sets.
+
+    Create it while the event loop runs. Raises ConfigError.
+    """
 
     def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
         self._settings = settings
@@ -19,7 +22,7 @@ class OAuthMechanism:
         self._sources: list[KeySource] = []
 
     def of(self, listener: str) -> Create:
-        """Return the factory of OAUTHBEARER mechanisms of the listener: each exchange creates one."""
+        """Return the factory of the listener's OAUTHBEARER mechanisms; each exchange creates a mechanism."""
         values = ListenerValues(self._settings, listener)
         audiences = values.get(BrokerConfig.sasl_oauthbearer_expected_audience, OAUTHBEARER)
         rules = TokenRules(

@@ -11,7 +11,7 @@ from broker_runtime.wire.versions import SASL_HANDSHAKE
 
 
 def handle(request: object, call: Call, context: NodeContext) -> Fields:
-    """Refuse a handshake on a connection that needs no authentication, or none now."""
+    """Refuse a handshake on a connection that needs no authentication now."""
     del request, call, context
     return {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": ()}
 

@@ -27,12 +27,12 @@ _DONE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
 def with_defaults(name: str) -> Fields:
-    """Return a topic with the controller's defaults."""
+    """Return the fields of a topic to create with the controller's defaults."""
     return {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": (), "configs": ()}
 
 
 class AutoTopicCreation:
-    """Owns the pending requests to the controller: at most `requests_max`, and one for each topic.
+    """The pending requests for creating topics: at most `requests_max`, and one for each topic.
 
     Beyond this limit no request is sent. The client gets the same answer as others, and retries.
     """
@@ -57,8 +57,8 @@ class AutoTopicCreation:
     def ask_for(self, names: Collection[str], client: ForwardedClient | None = None) -> None:
         """Request the creation of topics, except those whose creation is already pending.
 
-        The partitions are charged to the quota of `client`, if it is given. As in Kafka, the topics are created even if
-        the client is over its quota.
+        The partitions are charged to the quota of `client`, if a client is given. As in Kafka, the topics are created
+        even if the client is over its quota.
         """
         new = [name for name in names if name not in self._under_way]
         if new and len(self._tasks) < self._requests_max:

@@ -19,12 +19,12 @@ from broker_runtime.wire.versions import ELECT_LEADERS
 async def handle(request: ElectLeadersRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
     access = call.access
     if access is not None and not access.cluster():
-        return _refused(request, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return refused_election(request, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     try:
         kind = _kind(request.election_type if call.version >= 1 else ElectionType.PREFERRED)
         results = await context.controller.submit(lambda image: _elect_all(request, kind, image))
     except KafkaError as error:
-        return _refused(request, error)
+        return refused_election(request, error)
     return {"error_code": ErrorCode.NONE, "replica_election_results": results}
 
 
@@ -85,16 +85,22 @@ def _elect(name: str, index: int, kind: ElectionType, image: MetadataImage) -> M
         return detached(refusal)
 
 
-def _refused(request: ElectLeadersRequest, error: KafkaError) -> Steps[Fields]:
+def refused_election(request: ElectLeadersRequest, error: KafkaError) -> Steps[Fields]:
     """Return the answer with an error.
 
     Each partition has it too, because version 0 has no error of the whole request.
     """
-    results: list[tuple[str, Sequence[tuple[int, KafkaError | None]]]] = []
+    results: list[tuple[str, list[tuple[int, KafkaError | None]]]] = []
     for asked in request.topic_partitions or ():
-        results.append((asked.topic, (yield from each(asked.partitions, lambda index: (index, error)))))
+        told: list[tuple[int, KafkaError | None]] = []
+        told += yield from each(asked.partitions, lambda index: (index, error))
+        results.append((asked.topic, told))
         yield
-    return {"error_code": error.code, "replica_election_results": (yield from _answer(results))}
+    answers = yield from _answer(results)
+    for _, told in results:
+        yield from let_go(told)
+        yield
+    return {"error_code": error.code, "replica_election_results": answers}
 
 
 def _answer(results: _Results) -> Steps[Sequence[Fields]]:

@@ -11,12 +11,13 @@
 """
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from uuid import UUID
 
 from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.answer_cache import Body
 from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
-from broker_runtime.apis.request.call import Call
+from broker_runtime.apis.request.call import Call, check_response
 from broker_runtime.apis.request.context import ZERO_UUID, ApiSpec, BrokerContext
 from broker_runtime.apis.request.forwarding import client_of
 from broker_runtime.apis.topics.packed_topics import Operations, PackedTopics, offline, visible_leader
@@ -92,7 +93,7 @@ def _about_visible(request: MetadataRequest, access: Access, call: Call, context
     on_topics, on_cluster = _allowed_operations(request, access)
     packed, pieces = (
         PackedTopics(context.image, call.listener, call.version, on_topics),
-        Pieces(call.completion.limits.check_response),
+        Pieces(partial(check_response, call)),
     )
     count = 0
     for name in (yield from in_order(visible)):
@@ -154,7 +155,7 @@ def _about(
     on_topics, on_cluster = _allowed_operations(request, access)
     packed, pieces = (
         PackedTopics(image, call.listener, version, on_topics),
-        Pieces(call.completion.limits.check_response),
+        Pieces(partial(check_response, call)),
     )
     for item in wanted:
         if item.name in may_not:
@@ -251,7 +252,7 @@ def _absent(name: str | None, topic_id: object, code: ErrorCode) -> Fields:
 def partition_fields(
     index: int, part: Partition, listener: str, image: MetadataImage, version: int = API_VERSION_MAX
 ) -> Fields:
-    """Return the partition as clients of `listener` see it."""
+    """Return the fields of a partition in Metadata, as clients of `listener` see the partition."""
     leader, code = visible_leader(part.leader, listener, image, version)
     return {
         "error_code": code,

@@ -32,11 +32,14 @@ _PARTITION_V7 = Struct(">hiii")
 
 
 Operations = int | Callable[[str], int]
-"""The operations on each topic, or on the topic of a name."""
+"""The authorized operations on each topic, or a function that returns them for a topic's name."""
 
 
 def visible_leader(leader: int, listener: str, image: MetadataImage, version: int) -> tuple[int, ErrorCode]:
-    """Return the leader that clients of a listener see, or -1 and an error if they cannot reach it."""
+    """Return the leader that clients of a listener see.
+
+    If they cannot reach the leader, return -1 and an error.
+    """
     broker = image.brokers.get(leader)
     if broker is None or broker.fenced:
         return -1, ErrorCode.LEADER_NOT_AVAILABLE
@@ -51,10 +54,10 @@ def offline(replicas: Sequence[int], image: MetadataImage) -> list[int]:
 
 
 class PackedTopics:
-    """Packs topics for one version and listener. `error` is the first error code of their partitions.
+    """Packs topics for one version of Metadata and one listener.
 
-    The image may change between two steps: each topic is packed in the state that it has in its step. `operations` are
-    the operations that the client may perform on each topic.
+    `error` is the first error code of their partitions. The image may change between two steps: each topic is packed in
+    its state at its step. `operations` are the operations that the client may perform on each topic.
     """
 
     def __init__(self, image: MetadataImage, listener: str, version: int, operations: Operations = NOT_ASKED) -> None:
@@ -76,7 +79,7 @@ class PackedTopics:
         return answer[:begin] + array_length(count, self._flexible), answer[end:]
 
     def absent(self, name: str | None, topic_id: UUID | None, code: ErrorCode) -> bytes:
-        """Pack a topic that does not exist. From version 12 on it may have an id and no name."""
+        """Pack a topic that does not exist. From version 12 on the topic may have an id and no name."""
         return self._head(code, name, topic_id or _NO_ID, 0) + self._end(name)
 
     def denied(self, name: str | None, topic_id: UUID | None) -> bytes:

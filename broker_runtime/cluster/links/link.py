@@ -18,26 +18,30 @@ from typing import Protocol
 from broker_runtime.config.declaring.endpoints import ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.wire.messages import Entity, Fields, decode_response, encode_request_body
+from broker_runtime.wire.reply import Parts, joined
 
 _RETRY_DELAY_S = 0.05
 _RETRY_DELAY_MAX_S = 0.2
 
 
 class ControllerLink(Protocol):
-    """Requests to the controllers; one of them is asked at a time."""
+    """A link to the controllers, of which one is asked at a time."""
 
     @property
     def choices(self) -> int:
-        """Number of controllers to choose from."""
+        """Return the number of controllers to choose from."""
         ...
 
-    async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
-        """Return the response body. Raises KafkaError(BROKER_NOT_AVAILABLE) if the controller cannot be reached."""
+    async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> Parts:
+        """Send a request to the active controller, and return the body of the response.
+
+        Raises KafkaError(BROKER_NOT_AVAILABLE) if the controller cannot be reached.
+        """
         ...
 
     @property
     def server(self) -> ServerAddress | None:
-        """The controller that is asked now; None if there is no choice."""
+        """Return the controller that is asked now; None without a choice."""
         ...
 
     def move_on(self) -> None:
@@ -45,7 +49,10 @@ class ControllerLink(Protocol):
         ...
 
     def turn_to(self, server: ServerAddress) -> None:
-        """Use this server as the active controller: requests pending at another fail, and the next one goes here."""
+        """Use this server as the active controller.
+
+        Requests pending at another server fail, and the next request goes to this one.
+        """
         ...
 
     def close(self) -> None: ...
@@ -60,7 +67,7 @@ class ControllerClient:
 
     @property
     def choices(self) -> int:
-        """Number of controllers of which one may be active."""
+        """Return the number of controllers of which one may be active."""
         return self._link.choices
 
     async def request(self, api_key: int, version: int, content: Fields, timeout_s: float | None = None) -> Entity:
@@ -68,7 +75,7 @@ class ControllerClient:
         async with self._deadline(timeout_s or self._timeout_s):
             for left in reversed(range(self._link.choices)):
                 try:
-                    answer = _decoded(api_key, version, await self._link.exchange(api_key, version, body))
+                    answer = _decoded(api_key, version, joined(await self._link.exchange(api_key, version, body)))
                 except KafkaError as error:
                     if error.code != ErrorCode.BROKER_NOT_AVAILABLE or not left:
                         raise
@@ -78,7 +85,7 @@ class ControllerClient:
                 self._link.move_on()
         return answer
 
-    async def forward(self, api_key: int, version: int, body: memoryview) -> memoryview:
+    async def forward(self, api_key: int, version: int, body: memoryview) -> Parts:
         delay_s = _RETRY_DELAY_S
         async with self._deadline(self._timeout_s):
             while True:
@@ -106,7 +113,7 @@ class ControllerClient:
         self._link.move_on()
 
     def follow(self, other: "ControllerClient") -> None:
-        """Use the active controller that the other client has found, instead of waiting in vain for one that hangs."""
+        """Use the active controller that the other client has found, instead of waiting for a controller that hangs."""
         if other._link.server is not None:
             self._link.turn_to(other._link.server)
 

@@ -10,7 +10,7 @@ from broker_runtime.network.sockets.closed_observers import ClosedObservers
 from broker_runtime.security.principal import THIS_NODE
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import frame_request
-from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
+from broker_runtime.wire.reply import Parts, PendingReply, Reply, parts_of, section
 
 _SIZE_BYTES = 4
 _OBSERVERS_MAX = 100
@@ -18,10 +18,10 @@ _OBSERVERS_MAX = 100
 
 
 class LoopbackLink:
-    """A ControllerLink that the dispatcher sees as a connection."""
+    """A ControllerLink inside one process, which the dispatcher sees as a connection."""
 
     id = 0
-    """Ids of client connections begin at 1."""
+    """The id of this connection. Ids of client connections begin at 1."""
     listener = "CONTROLLER"
     peer = ("127.0.0.1", 0)
     choices = 1
@@ -34,24 +34,25 @@ class LoopbackLink:
         self.principal = THIS_NODE
         self.throttle_s = 0.0
         """Has no effect: a process does not throttle itself."""
+        self.heavy_s = 0.0
         self.closed = ClosedObservers(_OBSERVERS_MAX)
 
     def refuse(self, kind: str, text: str, *, ends: bool = True) -> None:
         """Do nothing: there is no connection to end, and the caller gets the error of its request."""
 
     def keep_frame(self, frame: memoryview) -> memoryview:
-        """Return the frame itself: each request has a buffer of its own."""
+        """Return the frame itself: each request has its own buffer."""
         return frame
 
-    def release_frame(self) -> None:
+    def release_frame(self, copied_bytes: int = 0) -> None:
         """Do nothing: no buffer has to be released."""
 
     def push(self, frame: bytes) -> bool:
-        """Return False: unsolicited frames have no receiver here."""
+        """Return False: frames that answer no request have no receiver in the same process."""
         del frame
         return False
 
-    async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
+    async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> Parts:
         frame = memoryview(frame_request(api_key, version, 0, body))[_SIZE_BYTES:]
         try:
             answer = self._dispatcher.handle(frame, self)
@@ -68,8 +69,8 @@ class LoopbackLink:
             reply = answer
         if reply is None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the controller could not answer")
-        whole = b"".join(chunk.read() if isinstance(chunk, FileRegion) else chunk for chunk in reply)
-        return memoryview(whole)[len(response_prefix(api_key, version, 0, 0)) :]
+        parts = parts_of(reply)
+        return section(parts, len(response_prefix(api_key, version, 0, 0)), sum(map(len, parts)))
 
     def move_on(self) -> None:
         """Do nothing: there is only one controller."""

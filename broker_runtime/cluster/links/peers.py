@@ -36,7 +36,7 @@ class BrokerPeers:
 
 
 class BrokerLink:
-    """Requests to one other broker, one at a time; connects on demand."""
+    """A link to one other broker, which connects on demand and sends one request at a time."""
 
     def __init__(self, peers: BrokerPeers, broker_id: int) -> None:
         self._peers = peers

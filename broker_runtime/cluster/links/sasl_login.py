@@ -22,13 +22,16 @@ _USED_SHARE = 0.85
 
 
 class SaslLogin:
-    """Authenticates at the nodes of one listener. `create` begins an exchange."""
+    """The login of this node at the nodes of one listener. `create` begins a SASL exchange."""
 
     def __init__(self, create: Callable[[], SaslExchange]) -> None:
         self._create = create
 
     async def __call__(self, connection: ClientConnection) -> None:
-        """Authenticate a new connection. Raises KafkaError(BROKER_NOT_AVAILABLE) if the server refuses this node."""
+        """Authenticate a new connection to another node with SASL.
+
+        Raises KafkaError(BROKER_NOT_AVAILABLE) if the server refuses this node.
+        """
         exchange = self._create()
         wanted = {"mechanism": exchange.mechanism}
         answer = await _asked(connection, SASL_HANDSHAKE, _HANDSHAKE_VERSION, wanted)

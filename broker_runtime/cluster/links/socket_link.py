@@ -7,13 +7,14 @@ from broker_runtime.cluster.links.controller_ring import ControllerRing
 from broker_runtime.config.declaring.endpoints import ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.network.connection.outgoing.client_connection import ClientConnection, ClientConnector
+from broker_runtime.wire.reply import Parts
 
 _STUCK_S = 3.0
 """If a request is cancelled after a controller has not answered for this time, the next controller is tried."""
 
 
 class SocketLink:
-    """A ControllerLink. Owns its connection and the assumed active controller; nothing is durable."""
+    """A ControllerLink over a socket. Owns the connection and the assumed active controller; nothing is durable."""
 
     def __init__(self, servers: Sequence[ServerAddress], connector: ClientConnector) -> None:
         self._ring = ControllerRing(servers)
@@ -30,10 +31,10 @@ class SocketLink:
     def server(self) -> ServerAddress:
         return self._ring.first
 
-    async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
+    async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> Parts:
         connection = await self._connected()
         try:
-            return await connection.exchange(api_key, version, body)
+            return (await connection.exchange(api_key, version, body),)
         except asyncio.CancelledError:
             if connection.waited_s() >= _STUCK_S:
                 connection.close()

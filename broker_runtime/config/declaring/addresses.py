@@ -34,7 +34,10 @@ def peer_host(host: str) -> str:
 
 
 def may_be_a_host_name(name: str) -> bool:
-    """Whether the name is worth a query: resolvers raise many kinds of errors for others (RFC 1035's lengths)."""
+    """Return whether resolving the name may succeed, by RFC 1035's lengths.
+
+    For other names, resolvers raise many kinds of errors.
+    """
     labels = name.removesuffix(".").split(".")
     return len(name) <= 254 and all(_is_label(label) for label in labels)
 
@@ -45,7 +48,7 @@ def _is_label(label: str) -> bool:
 
 
 def per_ip_overrides(value: Value) -> dict[str, int]:
-    """Parse `host:count,host:count`, IPv6 with or without brackets; addresses get their canonical spelling.
+    """Parse `host:count,host:count`, IPv6 with or without brackets. Addresses get their canonical spelling.
 
     Raises ConfigError, whose text describes the allowed values, for anything else.
     """
@@ -120,6 +123,9 @@ def networks_problem(value: Value) -> str | None:
 
 
 def is_within(host: str, trusted: Iterable[Network]) -> bool:
-    """Whether `host`, in the form of `peer_host`, is in one of the networks."""
+    """Return whether the address `host` is in one of the networks.
+
+    `host` is an IP address as `peer_host` returns it: an IPv4 client of an IPv6 socket has its IPv4 address.
+    """
     address = ip_address(host)
     return any(address in network for network in trusted)

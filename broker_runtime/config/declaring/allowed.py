@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Numbers from `low` to `high`, both included; with None the limit is that of the key's type."""
+    """The allowed numbers from `low` to `high`, both included. None stands for the limit of the key's type."""
 
     low: float
     high: float | None = None
@@ -20,7 +20,10 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Texts in exactly this spelling, or in any mix of upper and lower case (`any_case`; `items` are lower case)."""
+    """The allowed texts, in exactly this spelling or in any case.
+
+    With `any_case`, `items` are in lower case.
+    """
 
     items: tuple[str, ...]
     any_case: bool = False
@@ -35,7 +38,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """Non-empty lists of these texts."""
+    """The rule for a configuration value that is a list: a non-empty list of these texts."""
 
     items: tuple[str, ...]
 

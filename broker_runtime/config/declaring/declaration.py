@@ -27,9 +27,9 @@ def dynamic(name: str, kind: Type, default: T, doc: str, validator: Validator | 
 
 @dataclass_transform(kw_only_default=True)
 class Config:
-    """A value for each key that the class and its bases declare, typed; a missing value is the default.
+    """Base class of configurations: a typed value for each declared key. A missing value is the default.
 
-    It never changes. Raises TypeError for an argument that is not a key's attribute.
+    An instance never changes. Raises TypeError for an argument that is not a key's attribute.
     """
 
     KEYS: ClassVar[Mapping[str, ConfigKey]] = {}
@@ -56,7 +56,7 @@ class Config:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Value]) -> Self:
-        """Return a config of `values`, by the names of keys. Ignores keys that the class does not have."""
+        """Return a configuration of `values`, by the names of keys. Keys that the class does not have are ignored."""
         return cls(**{key.attribute: values[name] for name, key in cls.KEYS.items() if name in values})
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -78,7 +78,7 @@ def _with_slots(declared: type[Config]) -> type[Any]:
 
 
 def keys_by_name(keys: list[ConfigKey]) -> Mapping[str, ConfigKey]:
-    """Return the keys by name. Raises TypeError for a key that is declared twice."""
+    """Return the configuration keys by name. Raises TypeError for a key that is declared twice."""
     named = {key.name: key for key in keys}
     if len(named) != len(keys):
         raise TypeError("a configuration key is declared twice")

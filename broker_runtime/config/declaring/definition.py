@@ -20,7 +20,7 @@ Value = int | float | bool | str | tuple[str, ...] | None
 
 
 class Type(IntEnum):
-    """Numbers of DescribeConfigs (KIP-569)."""
+    """The type of a key's values, with the numbers of DescribeConfigs (KIP-569)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -34,7 +34,7 @@ class Type(IntEnum):
 
 
 class UpdateMode(StrEnum):
-    """Whether and at which level a broker key changes without a restart (KIP-226)."""
+    """The way in which a broker key changes without a restart, if at all (KIP-226)."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -42,7 +42,7 @@ class UpdateMode(StrEnum):
 
 
 Validator = Callable[[Value], str | None]
-"""Returns a description of the allowed values if the value is not one of them, else None."""
+"""A function that returns a description of the allowed values for an invalid value, and None for a valid one."""
 
 
 T = TypeVar("T")
@@ -51,7 +51,9 @@ _Owner = type[object]
 
 @dataclass(frozen=True, slots=True)
 class Key(Generic[T]):
-    """One key, whose values are of type T. `default` is of that type; None means that the key may be absent.
+    """The declaration of one key, whose values are of type T.
+
+    `default` has that type; None means that the key may be absent.
 
     A key is declared as an attribute of a class of values (`Config`), under its own name with underscores for dots. On
     the class the attribute is the key, on an instance it is the key's value.
@@ -94,7 +96,10 @@ class Key(Generic[T]):
         def __set__(self, config: object, value: T) -> None: ...
 
     def parse(self, text: str) -> Value:
-        """Return the typed value of `text`. Raises ConfigError with the key, the value and the allowed values."""
+        """Return the typed value of a configuration key from its text.
+
+        Raises ConfigError with the key, the value and the allowed values.
+        """
         text = trim(text)
         try:
             value = _PARSERS[self.type](text)
@@ -118,7 +123,10 @@ class Key(Generic[T]):
 
     @property
     def allowed(self) -> str:
-        """A short description of the allowed values; empty if the type allows all of them, or if it would be long."""
+        """Return a short description of the allowed values.
+
+        Empty if the type allows all of them, or if the description would be long.
+        """
         return str(self.validator) if isinstance(self.validator, Range | OneOf | ListOf) else ""
 
     def _refusal(self, text: str, problem: str) -> ConfigError:

@@ -5,7 +5,7 @@ from enum import IntEnum
 
 
 class SecurityProtocol(IntEnum):
-    """Protection of a connection's bytes: Kafka's names, and their numbers on the wire."""
+    """The protection of a connection's bytes: Kafka's names, and their numbers on the wire."""
 
     PLAINTEXT = 0
     SSL = 1
@@ -21,7 +21,7 @@ SASL = (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """The endpoint to which a client connects; an IPv6 address has no brackets."""
+    """The endpoint to which a client connects. An IPv6 address has no brackets."""
 
     host: str
     port: int
@@ -34,7 +34,7 @@ class ServerAddress:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address of a listener, by the listener's name in upper case; an IPv6 address has no brackets."""
+    """The address of a listener, by the listener's name in upper case. An IPv6 address has no brackets."""
 
     listener: str
     host: str

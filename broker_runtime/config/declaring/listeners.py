@@ -8,7 +8,7 @@ from broker_runtime.errors import ConfigError
 
 _PORT = re.compile("[0-9]{1,5}")
 Protocols = Mapping[str, SecurityProtocol]
-"""Protocols by the listener's name in upper case."""
+"""The protocol of each listener, by the listener's name in upper case."""
 
 
 def endpoints(items: Sequence[str], key: str, protocols: Protocols) -> tuple[Endpoint, ...]:
@@ -29,7 +29,7 @@ def endpoints(items: Sequence[str], key: str, protocols: Protocols) -> tuple[End
 
 
 def split_address(address: str, key: str) -> tuple[str, int]:
-    """Parse `host:port` or `[v6]:port`. Raises ConfigError naming `key`."""
+    """Parse an address `host:port` or `[v6]:port`. Raises ConfigError naming `key`."""
     host, _, port = address.rpartition(":")
     if _PORT.fullmatch(port) is None or int(port) > 65535:
         raise ConfigError(f"{key}: {address!r} must be host:port with a port between 0 and 65535")
@@ -39,9 +39,10 @@ def split_address(address: str, key: str) -> tuple[str, int]:
 def advertised_of(
     items: Sequence[str] | None, listeners: Sequence[Endpoint], controller: Collection[str], protocols: Protocols
 ) -> tuple[Endpoint, ...]:
-    """Return the advertised endpoints; without `items` those where the listeners are opened.
+    """Return the advertised endpoints of the listeners for clients. Raises ConfigError.
 
-    `controller` has the controller's listeners.
+    Without `items` they are the endpoints at which the listeners are opened. `controller` has the controller's
+    listeners, which are left out.
     """
     advertised = endpoints(items, "advertised.listeners", protocols) if items else listeners
     own = {endpoint.listener for endpoint in listeners}
@@ -56,7 +57,10 @@ def advertised_of(
 
 
 def check_ports(listeners: Sequence[Endpoint]) -> None:
-    """Check that each listener has a port of its own, as in Apache Kafka; 0 stands for a free one."""
+    """Check that no two listeners have the same port, as in Apache Kafka.
+
+    Port 0 stands for a free one. Raises ConfigError.
+    """
     owner: dict[int, str] = {}
     for endpoint in listeners:
         other = owner.setdefault(endpoint.port, endpoint.listener)
@@ -67,7 +71,10 @@ def check_ports(listeners: Sequence[Endpoint]) -> None:
 
 
 def protocols_of(items: Sequence[str]) -> Protocols:
-    """Return the protocols by listener. The map may have more: Apache Kafka's own file has a line for each protocol."""
+    """Return the security protocols by listener.
+
+    `items` may name listeners that do not exist: Apache Kafka's own file has a line for each protocol.
+    """
     found: dict[str, SecurityProtocol] = {}
     for item in items:
         name, separator, protocol = item.partition(":")
@@ -79,10 +86,10 @@ def protocols_of(items: Sequence[str]) -> Protocols:
 
 
 def protocol_of(listener: str, protocols: Protocols) -> SecurityProtocol:
-    """Return the protocol of a listener.
+    """Return the security protocol of a listener.
 
-    As in Apache Kafka, a listener called SSL has that protocol unless the map overrides it: a user who wants encryption
-    must not get a port without it. Any other name that the map leaves out is PLAINTEXT.
+    As in Apache Kafka, a listener called SSL has that protocol unless the map overrides this: a user who wants
+    encryption must not get a port without it. Any other listener that the map leaves out is PLAINTEXT.
     """
     usual = SecurityProtocol.__members__.get(listener, SecurityProtocol.PLAINTEXT)
     return protocols.get(listener, usual)

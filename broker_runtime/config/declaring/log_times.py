@@ -6,7 +6,7 @@ from broker_runtime.config.declaring.definition import LONG_MAX, Key, Type
 
 
 class LogTimesConfig(Config):
-    """Times of logs that topics cannot override."""
+    """Configuration keys of the times of logs that topics cannot override."""
 
     log_retention_hours: Key[int] = static(
         "log.retention.hours", Type.INT, 168, "log.retention.ms in hours.", at_least(-1)

@@ -12,11 +12,14 @@ import re2
 from broker_runtime.errors import ConfigError
 
 LENGTH_MAX = 4096
-"""Characters: sixteen topic names of the greatest length."""
+"""Maximum number of characters of an expression: sixteen topic names of the greatest length."""
 MEMORY_MAX_BYTES = 1 << 18
 """Limit for the memory of one compiled expression, with its matches; an expression that needs more is rejected."""
 UNICODE_CLASSES_MAX = 16
-"""RE2 needs a tenth of a millisecond for each, before it checks the memory. Topic names are ASCII."""
+"""Maximum number of Unicode classes in an expression.
+
+RE2 needs a tenth of a millisecond for each, before it checks the memory. Topic names are ASCII.
+"""
 REPEATED_MAX = 1_000
 """Limit for the characters that expanding the repetitions may add to an expression.
 
@@ -33,12 +36,15 @@ _SHOWN = 100
 
 
 class Pattern:
-    """One compiled expression. It matches whole texts, as in Apache Kafka."""
+    """One compiled expression, which matches whole texts, as in Apache Kafka."""
 
-    __slots__ = ("_compiled", "text")
+    __slots__ = ("_compiled", "size", "text")
 
-    def __init__(self, text: str, compiled: re2._Regexp) -> None:
+    def __init__(self, text: str, size: int, compiled: re2._Regexp) -> None:
         self.text = text
+        self.size = size
+        """Number of characters after expanding the repetitions. A match takes at most some nanoseconds for each of them
+        and each character of the matched text. During a match other threads run."""
         self._compiled = compiled
 
     def matches(self, name: str) -> bool:
@@ -46,7 +52,7 @@ class Pattern:
 
 
 def compile_pattern(text: str, length_max: int = LENGTH_MAX, memory_max_bytes: int = MEMORY_MAX_BYTES) -> Pattern:
-    """Compile an expression. Raises ConfigError."""
+    """Compile a regular expression within these limits. Raises ConfigError."""
     if len(text) > length_max:
         raise ConfigError(f"the regular expression has {len(text)} characters; at most {length_max} are allowed")
     classes = len(_UNICODE_CLASS.findall(text))
@@ -72,7 +78,7 @@ def compile_pattern(text: str, length_max: int = LENGTH_MAX, memory_max_bytes: i
         raise ConfigError("the regular expression is not valid Unicode") from error
     # The module's own cache would keep expressions whose groups are deleted.
     re2.purge()
-    return Pattern(text, compiled)
+    return Pattern(text, written_out, compiled)
 
 
 def _written_out(text: str) -> int:

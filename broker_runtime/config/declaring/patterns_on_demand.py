@@ -13,6 +13,6 @@ PATTERNS = "broker_runtime.config.declaring.patterns"
 
 
 def compile_pattern(text: str) -> "Pattern":
-    """Compile an expression. Raises ConfigError."""
+    """Compile a regular expression within the usual limits. Raises ConfigError."""
     found: Pattern = import_module(PATTERNS).compile_pattern(text)
     return found

@@ -6,7 +6,7 @@ from kafka_bytes.errors import FormatError
 
 
 def parse_properties(text: str, source: str) -> dict[str, str]:
-    """Return the values by key.
+    """Return the values of a properties file by key.
 
     Raises ConfigError with `source` and the line when a line has no key, no value or half an escape.
     """

@@ -1,6 +1,6 @@
 """Keys of Apache Kafka 4.3 without a meaning for this broker, from unused_keys.txt beside this module.
 
-The broker has no transactions, and no share or Streams groups. Each line of the file has the resource, the
+The broker has no share or Streams groups. Each line of the file has the resource, the
 name, the type and the update mode of a key, as in Apache Kafka's own tables; the differential suite compares the lines
 with its jars. When this broker begins to use a key, the key moves to the tables of used keys.
 """

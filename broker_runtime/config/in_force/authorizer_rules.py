@@ -14,10 +14,11 @@ def check_authorizer(
     controller_listeners: Collection[str],
     quorum: Sequence[ServerAddress],
 ) -> None:
-    """Raise ConfigError if nodes reach this one, or its controllers, without authentication and without permission.
+    """Raise ConfigError if the authorizer would refuse the brokers that connect to the controllers.
 
-    Only a new cluster is certain to lock itself out, because it has no ACLs. A cluster that relies on ACLs for its own
-    nodes would lock itself out as soon as they are deleted. A single node for all roles needs no permission.
+    It would refuse brokers that connect over PLAINTEXT, unless User:ANONYMOUS is a super user or everyone is allowed
+    without ACLs. ACLs for ANONYMOUS do not count: a new cluster has none, and a cluster that relies on them locks
+    itself out as soon as they are deleted. A single node for all roles needs no permission.
     """
     if not config.authorizer_class_name or config.allow_everyone_if_no_acl_found:
         return

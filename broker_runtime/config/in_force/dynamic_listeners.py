@@ -29,7 +29,7 @@ LISTENER_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """A broker's listeners, without the controller's: where each is opened, and the addresses that clients get."""
+    """The listeners of a broker, without the controller's: where each is opened, and the addresses that clients get."""
 
     opened: tuple[Endpoint, ...]
     advertised: tuple[Endpoint, ...]
@@ -40,7 +40,10 @@ class Listeners:
 
 
 def concerns_listeners(name: str) -> bool:
-    """Whether a key, prefixed or not, is one that only the broker itself can check: its listeners and their TLS."""
+    """Return whether only the broker itself can check the key: it is about the broker's listeners or their TLS.
+
+    The key's name may have a listener's prefix.
+    """
     return name in LISTENER_KEYS or split_listener_prefix(name)[1].startswith("ssl.")
 
 
@@ -54,7 +57,7 @@ def static_listeners(settings: BrokerSettings) -> Listeners:
 
 
 def dynamic_listeners(settings: BrokerSettings, own: Mapping[str, str]) -> Listeners:
-    """Return the listeners with the dynamic configuration `own`. Raises ConfigError when it violates a rule."""
+    """Return the listeners with the dynamic configuration `own`. Raises ConfigError if `own` violates a rule."""
     texts = listener_texts(own)
     if not texts:
         return static_listeners(settings)

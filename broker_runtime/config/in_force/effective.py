@@ -26,10 +26,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class EffectiveConfig:
-    """The effective values: `config` has every key's, typed; `ignored` lists the ignored ones with the reasons.
+    """The configuration in force on a broker.
 
-    `values` has the same by the names of keys, and the listener-prefixed ones that are set. `listeners` are to be
-    opened.
+    - `config`: the typed value of every key.
+    - `values`: the same values by the names of keys, and the values of set keys with a listener's prefix.
+    - `listeners`: the listeners that the broker has to open.
+    - `ignored`: a text for each ignored stored value, with the reason.
     """
 
     config: BrokerConfig
@@ -38,7 +40,7 @@ class EffectiveConfig:
     ignored: tuple[str, ...] = field(default=())
 
     def per_listener(self, key: Key[T]) -> dict[str, T]:
-        """Upper-case listener name -> its own value of `key`, if one is set."""
+        """Return the values of `key` that listeners have of their own, by upper-case name of the listener."""
         found: dict[str, Any] = {}
         for name, value in self.values.items():
             listener, base = split_listener_prefix(name)

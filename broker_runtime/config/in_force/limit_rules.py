@@ -12,6 +12,9 @@ from broker_runtime.config.keys.broker import LISTENER_PREFIX, BrokerConfig, spl
 
 ADAPTIVE_P99 = BrokerConfig.connection_quota_adaptive_p99_ms.name
 ADAPTIVE_MIN_RATE = BrokerConfig.connection_quota_adaptive_min_rate.name
+SCOPE = BrokerConfig.connection_quota_scope.name
+CLUSTER_SCOPE = "cluster"
+"""Value of connection.quota.scope: the rate is that of all brokers together."""
 LISTENER_LIMITS = (BrokerConfig.max_connections.name, BrokerConfig.max_connection_creation_rate.name)
 PER_IP = BrokerConfig.max_connections_per_ip.name
 PER_IP_OVERRIDES = BrokerConfig.max_connections_per_ip_overrides.name
@@ -19,9 +22,11 @@ PER_IP_OVERRIDES = BrokerConfig.max_connections_per_ip_overrides.name
 
 @dataclass(frozen=True, slots=True)
 class LimitProblem:
-    """A violated rule. `keys` are those that cause the problem, alone or together.
+    """A rule about configuration values that the limits of connections violate.
 
-    If `one_is_enough`, the values without the first of these keys keep the rule.
+    `keys` are those that cause the problem, alone or together.
+
+    If `one_is_enough`, the values without the first of these keys fulfil the rule.
     """
 
     keys: tuple[str, ...]
@@ -30,9 +35,13 @@ class LimitProblem:
 
 
 def limit_problems(values: Mapping[str, Value], listeners: Collection[str]) -> Sequence[LimitProblem]:
-    """Return the problems of `values`, typed; missing keys have no value. `listeners` are lower-case names."""
+    """Return the violated rules of `values`, which are typed; missing keys have no value.
+
+    `listeners` are lower-case names.
+    """
     found = [problem for base in LISTENER_LIMITS for problem in _listener_problems(base, values, listeners)]
-    found += [problem for prefix in _prefixes(values, listeners) for problem in _adaptive_problems(prefix, values)]
+    for prefix in _prefixes(values, listeners):
+        found += [*_adaptive_problems(prefix, values), *_scope_problems(prefix, values)]
     if values.get(PER_IP) == 0 and not values.get(PER_IP_OVERRIDES):
         text = f"{PER_IP} can be set to zero only if {PER_IP_OVERRIDES} property is set."
         found.append(LimitProblem((PER_IP, PER_IP_OVERRIDES), text))
@@ -73,6 +82,18 @@ def _adaptive_problems(prefix: str, values: Mapping[str, Value]) -> Sequence[Lim
     text = f"Invalid {prefix}{ADAPTIVE_MIN_RATE} {least}: must be at most {prefix}{rate}, which is {most}"
     # Without the objective, the maximum remains as a fixed limit.
     return [LimitProblem((prefix + ADAPTIVE_P99, *keys), text, one_is_enough=True)]
+
+
+def _scope_problems(prefix: str, values: Mapping[str, Value]) -> Sequence[LimitProblem]:
+    """Return the problem of a rate of the cluster that is also to adapt on each broker."""
+    if values.get(prefix + SCOPE) != CLUSTER_SCOPE or not values.get(prefix + ADAPTIVE_P99):
+        return []
+    text = (
+        f"Invalid {prefix}{SCOPE} {CLUSTER_SCOPE}: {prefix}{ADAPTIVE_P99} is set, and each broker adapts its rate "
+        "alone; remove one of the two"
+    )
+    # Without the objective, the rate of the cluster remains.
+    return [LimitProblem((prefix + ADAPTIVE_P99, prefix + SCOPE), text, one_is_enough=True)]
 
 
 def proxy_key(listener: str) -> str:

@@ -32,10 +32,12 @@ T = TypeVar("T", bound=Value)
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """The settings with which one process was started. `config` has every key's static value, typed.
+    """The settings with which one process was started.
 
-    `values` has the same by the names of keys, and the listener-prefixed ones that are set, for code that gets a key's
-    name. `given` are the texts that the file or an override set; `source` is their origin, for error messages.
+    - `config`: the typed static value of every key.
+    - `values`: the same values by the names of keys, and the values of set keys with a listener's prefix.
+    - `given`: the texts that the file or an override has set.
+    - `source`: the origin of these texts, for error messages.
     """
 
     source: str
@@ -49,7 +51,7 @@ class BrokerSettings:
     inter_broker_listener: str
     controller_listeners: frozenset[str]
     quorum: tuple[ServerAddress, ...]
-    """The controllers of the cluster, as far as they are configured."""
+    """The controllers of the cluster, as far as configured."""
     log_dir: str
     http: tuple[str, int] | None
 
@@ -67,12 +69,12 @@ class BrokerSettings:
 
     @property
     def unused(self) -> tuple[str, ...]:
-        """The given keys that are Apache Kafka's and change nothing here."""
+        """Return the given keys that are Apache Kafka's and change nothing here."""
         return tuple(sorted(name for name in self.given if (key := broker_key(name)) is not None and not key.used))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A sentence for each setting that is allowed and probably a mistake."""
+        """Return a sentence for each setting that is allowed and probably a mistake."""
         found = []
         if self.unused:
             found.append(f"these keys of Apache Kafka change nothing here: {', '.join(self.unused)}")
@@ -87,18 +89,18 @@ class BrokerSettings:
 
     @property
     def controller_listener(self) -> str:
-        """The listener by which brokers connect to controllers, by its name in upper case; may be empty."""
+        """Return the listener by which brokers connect to controllers, by its name in upper case; may be empty."""
         names = self.config.controller_listener_names
         return names[0].upper() if names else min(self.controller_listeners, default="")
 
     @property
     def client_listeners(self) -> tuple[Endpoint, ...]:
-        """The broker's own listeners: all but the controller's."""
+        """Return the broker's own listeners: all but the controller's."""
         return tuple(e for e in self.listeners if e.listener not in self.controller_listeners)
 
     @property
     def controller_endpoints(self) -> tuple[Endpoint, ...]:
-        """The controller's listeners that this process opens."""
+        """Return the controller's listeners that this process opens."""
         return tuple(e for e in self.listeners if e.listener in self.controller_listeners)
 
 

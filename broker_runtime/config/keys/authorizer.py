@@ -31,7 +31,7 @@ def _principals_problem(value: Value) -> str | None:
 
 
 class AuthorizerConfig(Config):
-    """Keys of the authorizer, which checks access control lists."""
+    """Configuration keys of the authorizer, which checks access control lists."""
 
     authorizer_class_name: Key[str] = static(
         "authorizer.class.name",

@@ -30,6 +30,7 @@ from broker_runtime.config.keys.sasl import MECHANISM_PREFIXES, OAuthConfig, Sas
 from broker_runtime.config.keys.tags import tag_key
 from broker_runtime.config.keys.tls import TlsConfig
 from broker_runtime.config.keys.topic import TopicConfig
+from broker_runtime.config.keys.transactions import TransactionConfig
 
 BOOLEAN, STRING, INT, LONG, LIST = Type.BOOLEAN, Type.STRING, Type.INT, Type.LONG, Type.LIST
 T = TypeVar("T")
@@ -43,7 +44,7 @@ def _default_of(key: Key[T]) -> Key[T]:
 
 
 class ProxyConfig(Config):
-    """Keys of proxies that may connect on behalf of clients, and of their headers (PROXY protocol version 2)."""
+    """Configuration keys of proxies that may connect on behalf of clients, with PROXY protocol version 2."""
 
     proxy_protocol_trusted: Key[tuple[str, ...]] = Key(
         "proxy.protocol.trusted",
@@ -74,7 +75,7 @@ class ProxyConfig(Config):
 
 
 class NetworkConfig(Config):
-    """Keys of sockets, and of the way in which connections share the event loop. Memory is in bytes."""
+    """Configuration keys of sockets, and of the way in which connections share the event loop. Memory is in bytes."""
 
     connections_max_idle_ms: Key[int] = static(
         "connections.max.idle.ms",
@@ -175,10 +176,18 @@ class NetworkConfig(Config):
         "would exceed its share.",
         at_least(1),
     )
+    sluicegate_queued_max_response_bytes: Key[int] = static(
+        "sluicegate.queued.max.response.bytes",
+        LONG,
+        536_870_912,
+        "Bytes of responses of all connections together that are being packed, or that clients do not read. Beyond "
+        "it, the broker pauses the packing of responses, and closes the connections whose clients read most slowly.",
+        at_least(1_048_576),
+    )
 
 
 class ClusterConfig(Config):
-    """Keys of a broker as a member of its cluster, and of clients' requests to it."""
+    """Configuration keys of a broker as a member of its cluster, and of clients' requests to it."""
 
     num_partitions: Key[int] = static(
         "num.partitions", INT, 1, "Partitions of a topic that is created without a number of partitions.", at_least(1)
@@ -271,9 +280,6 @@ class ClusterConfig(Config):
         "About 1 KB each.",
         at_least(0),
     )
-    transactional_id_expiration_ms: Key[int] = static(
-        "transactional.id.expiration.ms", INT, 604_800_000, "Changes nothing: the broker has no transactions."
-    )
     producer_id_expiration_ms: Key[int] = dynamic(
         "producer.id.expiration.ms",
         INT,
@@ -287,6 +293,14 @@ class ClusterConfig(Config):
         20_000,
         "Idempotent producers that the broker remembers of one partition, about 560 bytes each. Beyond that it forgets "
         "those that have been idle longest, as after producer.id.expiration.ms.",
+        at_least(1),
+    )
+    sluicegate_partition_transactions_max: Key[int] = static(
+        "sluicegate.partition.transactions.max",
+        INT,
+        5_000,
+        "Transactions that may be open in one partition at the same time. The first records of further ones are "
+        "refused with NOT_ENOUGH_REPLICAS, and their offsets with COORDINATOR_NOT_AVAILABLE; clients try again.",
         at_least(1),
     )
     delete_topic_enable: Key[bool] = static("delete.topic.enable", BOOLEAN, True, "Whether DeleteTopics is allowed.")
@@ -306,7 +320,7 @@ class ClusterConfig(Config):
 
 
 class ReplicationConfig(Config):
-    """Keys of followers: when and how much they fetch, and when they are in sync."""
+    """Configuration keys of followers: when and how much they fetch, and when they are in sync."""
 
     replica_lag_time_max_ms: Key[int] = static(
         "replica.lag.time.max.ms",
@@ -340,7 +354,7 @@ class ReplicationConfig(Config):
 
 
 class ControllerConfig(Config):
-    """Keys of the controller, and of the controlled shutdown of brokers."""
+    """Configuration keys of the controller, and of the controlled shutdown of brokers."""
 
     controlled_shutdown_enable: Key[bool] = static(
         "controlled.shutdown.enable",
@@ -410,7 +424,7 @@ class ControllerConfig(Config):
 
 
 class ObserverConfig(Config):
-    """Keys of observers (KIP-388). The keys of a single observer begin with `observer.<name>.`."""
+    """Configuration keys of observers (KIP-388). The keys of a single observer begin with `observer.<name>.`."""
 
     observer_class_names: Key[tuple[str, ...]] = dynamic(
         "observer.class.names",
@@ -445,7 +459,7 @@ class ObserverConfig(Config):
 
 
 class TopicDefaultsConfig(Config):
-    """Defaults of topics."""
+    """Configuration keys of a broker whose values are the defaults of topics without a value of their own."""
 
     log_cleanup_policy: Key[tuple[str, ...]] = _default_of(TopicConfig.cleanup_policy)
     compression_type: Key[str] = _default_of(TopicConfig.compression_type)
@@ -486,6 +500,7 @@ class BrokerConfig(
     ControllerConfig,
     ObserverConfig,
     GroupConfig,
+    TransactionConfig,
     ResourcesConfig,
     LogTimesConfig,
     LogCleanerConfig,
@@ -501,7 +516,10 @@ LISTENER_PREFIX = "listener.name."
 
 
 def split_listener_prefix(name: str) -> tuple[str | None, str]:
-    """Split `listener.name.external.max.connections` into ("external", "max.connections"); (None, name) without one."""
+    """Split `listener.name.external.max.connections` into ("external", "max.connections").
+
+    A name without a listener's prefix gives (None, name).
+    """
     if not name.startswith(LISTENER_PREFIX):
         return None, name
     listener, _, base = name.removeprefix(LISTENER_PREFIX).partition(".")
@@ -515,7 +533,7 @@ def _unused(base: str) -> ConfigKey | None:
 
 
 def without_mechanism(base: str) -> str:
-    """Return the key of a listener without the SASL mechanism before it: `plain.sasl.jaas.config`."""
+    """Return a listener's key without the SASL mechanism before it, as in `plain.sasl.jaas.config`."""
     for prefix in MECHANISM_PREFIXES:
         rest = base.removeprefix(prefix)
         if rest != base and rest.startswith(("sasl.", SaslConfig.connections_max_reauth_ms.name)):
@@ -524,7 +542,7 @@ def without_mechanism(base: str) -> str:
 
 
 def broker_key(name: str) -> ConfigKey | None:
-    """Return the key of `name`, prefixed or not; None when neither this broker nor Apache Kafka has one."""
+    """Return the key of `name`, prefixed or not; None for a key of neither this broker nor Apache Kafka."""
     listener, base = split_listener_prefix(name)
     key = BROKER_KEYS.get(without_mechanism(base)) or _unused(base) or observer_key(name) or tag_key(name)
     if key is None or not (key.listener_prefixed if listener is not None else not key.listener_only):
@@ -533,6 +551,9 @@ def broker_key(name: str) -> ConfigKey | None:
 
 
 def hint(name: str) -> str:
-    """Return a hint at the name that may have been meant by one that `broker_key` does not know."""
+    """Return words that follow the unknown key `name` in a message: that it needs a listener's prefix.
+
+    Empty if a prefix does not help.
+    """
     key = BROKER_KEYS.get(name)
     return f" without {LISTENER_PREFIX}<name>. before it" if key is not None and key.listener_only else ""

@@ -6,7 +6,7 @@ from broker_runtime.config.declaring.definition import DOUBLE_MAX, Key, Type
 
 
 class LogCleanerConfig(Config):
-    """Resources that cleaning compacted logs may use."""
+    """Configuration keys of the resources that cleaning compacted logs may use."""
 
     log_cleaner_enable: Key[bool] = static(
         "log.cleaner.enable", Type.BOOLEAN, True, "Whether compacted logs are cleaned."

@@ -5,7 +5,6 @@ Pure. Names, bounds and messages are Apache Kafka's.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from broker_runtime.config.declaring.allowed import between
@@ -13,6 +12,7 @@ from broker_runtime.config.declaring.declaration import Config
 from broker_runtime.config.declaring.definition import ConfigKey, Key, Type, UpdateMode
 from broker_runtime.config.declaring.patterns_on_demand import compile_pattern
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
+from broker_runtime.remembering import remembered
 
 if TYPE_CHECKING:
     from broker_runtime.config.declaring.patterns import Pattern
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 INTERVAL_MS_MIN, INTERVAL_MS_DEFAULT, INTERVAL_MS_MAX = 100, 300_000, 3_600_000
 ALL_METRICS = "*"
 SUBSCRIPTIONS_MAX = 100
-"""A broker compares each client that requests subscriptions with all of them, which takes up to 40 us each."""
-_PATTERNS_KEPT = 256
+"""Maximum number of subscriptions.
+
+A broker compares each client that requests subscriptions with all of them, which takes up to 40 us each.
+"""
+_MATCH_MAX = 32_767
+"""Characters of the longest text with expressions that is cached: that of the longest value."""
 _PATTERNS_MAX = 12
 """Expressions of one subscription. Compiling each takes up to 5 ms, and only the last one of each key counts."""
 _CLIENT_KEYS = (
@@ -35,7 +39,7 @@ _CLIENT_KEYS = (
 
 
 class ClientMetricsConfig(Config):
-    """The keys of one subscription."""
+    """The configuration keys of one client metrics subscription."""
 
     interval_ms: Key[int] = Key(
         "interval.ms",
@@ -94,19 +98,19 @@ def _without_bounds(key: Key[int]) -> Key[int]:
 
 @dataclass(frozen=True, slots=True)
 class ClientMetricsSubscription:
-    """A client that `patterns` match pushes `metrics` each `interval_ms`."""
+    """A client metrics subscription: a client that `patterns` match pushes `metrics` each `interval_ms`."""
 
     interval_ms: int
     metrics: Sequence[str]
     patterns: "Mapping[str, Pattern]"
 
     def matches(self, client: Mapping[str, str]) -> bool:
-        """Whether the patterns match a client; `client` has a value for each key that a pattern may use."""
+        """Return whether the patterns match a client. `client` has a value for each key that a pattern may use."""
         return all(pattern.matches(client[name]) for name, pattern in self.patterns.items())
 
 
 def subscription(own: Mapping[str, str]) -> ClientMetricsSubscription | None:
-    """Return the subscription.
+    """Return the client metrics subscription with the configuration `own`.
 
     None if another version of the broker has stored it and this version does not understand it.
     """
@@ -119,7 +123,7 @@ def subscription(own: Mapping[str, str]) -> ClientMetricsSubscription | None:
         return None
 
 
-@lru_cache(_PATTERNS_KEPT)
+@remembered(SUBSCRIPTIONS_MAX, _MATCH_MAX)
 def _patterns(text: str) -> "Mapping[str, Pattern]":
     """Compile the expressions by key. Raises ConfigError."""
     found: dict[str, Pattern] = {}

@@ -3,9 +3,10 @@
 from typing import TypeVar
 
 from broker_runtime.config.declaring.addresses import per_ip_overrides_problem
-from broker_runtime.config.declaring.allowed import at_least, one_of
+from broker_runtime.config.declaring.allowed import at_least, between, one_of
 from broker_runtime.config.declaring.declaration import Config, dynamic, static
 from broker_runtime.config.declaring.definition import INT_MAX, Key, Type, UpdateMode, Validator
+from broker_runtime.config.declaring.quota_names import quota_names_problem
 
 BOOLEAN, STRING, INT = Type.BOOLEAN, Type.STRING, Type.INT
 T = TypeVar("T")
@@ -17,7 +18,7 @@ def _listener(name: str, kind: Type, default: T, doc: str, validator: Validator 
 
 
 class QuotaConfig(Config):
-    """Keys of the limits of connections."""
+    """Configuration keys of the limits of connections."""
 
     max_connections_per_ip: Key[int] = dynamic(
         "max.connections.per.ip", INT, INT_MAX, "Connections that one address may have.", at_least(0)
@@ -61,6 +62,16 @@ class QuotaConfig(Config):
         "New connections a second that an adaptive rate always allows; at most max.connection.creation.rate.",
         at_least(1),
     )
+    connection_quota_scope: Key[str] = _listener(
+        "connection.quota.scope",
+        STRING,
+        "broker",
+        "broker: max.connection.creation.rate is a rate of each broker; cluster: it is one rate of all brokers "
+        "together, of which the controller gives each broker a share. With a listener's prefix, the scope of the "
+        "listener's own rate. It has no effect without a rate, and none on the inter-broker listener if there is "
+        "another listener.",
+        one_of("broker", "cluster"),
+    )
     max_connection_creation_rate_per_ip: Key[int] = dynamic(
         "max.connection.creation.rate.per.ip",
         INT,
@@ -89,6 +100,15 @@ class QuotaConfig(Config):
         "What happens to connections of an address over its rate: delay keeps the connection open for a while and "
         "then closes it, as in Kafka's implementation of KIP-612; drop closes it at once.",
         one_of("delay", "drop"),
+    )
+    sluicegate_connection_quota_names: Key[str] = dynamic(
+        "sluicegate.connection.quota.names",
+        STRING,
+        "",
+        "KEY=NAMESPACE/NAME, comma separated: the ConnectionQuota that has set a limit of the broker, of a listener or "
+        "of all addresses, by the key of the limit. The operator sets it; audit events name the quota. It limits "
+        "nothing.",
+        quota_names_problem,
     )
     sluicegate_host_resolution_timeout_ms: Key[int] = static(
         "sluicegate.host.resolution.timeout.ms",
@@ -148,6 +168,30 @@ class QuotaConfig(Config):
         "Connection groups of the cluster, at most; the value of the controller applies.",
         at_least(0),
     )
+    sluicegate_connection_groups_cluster_max: Key[int] = static(
+        "sluicegate.connection.groups.cluster.max",
+        INT,
+        1_000,
+        "Connection groups with `cluster` 1, at most; the value of the controller applies. Each of them costs the "
+        "controller work for each broker.",
+        at_least(0),
+    )
+    sluicegate_connection_shares_lease_ms: Key[int] = static(
+        "sluicegate.connection.shares.lease.ms",
+        INT,
+        4_000,
+        "Time for which a broker may use its shares of the rates of the cluster without an answer of the controller; "
+        "afterwards it uses a smaller reserve. The value of the controller applies.",
+        between(1_000, 60_000),
+    )
+    sluicegate_connection_shares_report_ms: Key[int] = static(
+        "sluicegate.connection.shares.report.ms",
+        INT,
+        200,
+        "Least time between two reports of a broker to the controller about the rates of the cluster. A broker without "
+        "changes reports four times in each lease.",
+        between(50, 10_000),
+    )
     sluicegate_connection_groups_members_max: Key[int] = static(
         "sluicegate.connection.groups.members.max",
         INT,
@@ -165,7 +209,10 @@ class QuotaConfig(Config):
 
 
 class ClientQuotaConfig(Config):
-    """Keys of the measurement of client quotas. `quota.window.*` apply to bytes and request time, too."""
+    """Configuration keys of the windows in which client quotas measure.
+
+    `quota.window.*` apply to bytes and request time, too.
+    """
 
     controller_quota_window_num: Key[int] = static(
         "controller.quota.window.num",

@@ -5,7 +5,6 @@ Kafka's. Keys of share groups and of Streams groups are stored and change nothin
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 from broker_runtime.config.declaring.declaration import Config
@@ -13,6 +12,7 @@ from broker_runtime.config.declaring.definition import ConfigKey, Key, Type, Upd
 from broker_runtime.config.declaring.unused import unused_keys
 from broker_runtime.config.keys.groups import ConsumerGroupConfig, assignment_interval_ms
 from broker_runtime.errors import ConfigError
+from broker_runtime.remembering import remembered
 
 _Broker = ConsumerGroupConfig
 _PARSED_MAX = 1_000
@@ -24,7 +24,7 @@ def _key(name: str, synonym: Key[int], doc: str) -> Key[int]:
 
 
 class GroupResource(Config):
-    """The keys of one group that change something."""
+    """Configuration keys that a single group may have, and that change something here."""
 
     consumer_session_timeout_ms: Key[int] = _key(
         "consumer.session.timeout.ms",
@@ -66,7 +66,7 @@ _BOUNDS: tuple[tuple[Key[int], Key[int], Key[int]], ...] = (
 
 
 class GroupTimes(NamedTuple):
-    """The effective values of one group, in milliseconds."""
+    """Timeouts and intervals that are in force for one group, in milliseconds."""
 
     session_timeout_ms: int
     heartbeat_interval_ms: int
@@ -74,7 +74,7 @@ class GroupTimes(NamedTuple):
 
 
 def group_times(broker: ConsumerGroupConfig, own: Mapping[str, str]) -> GroupTimes:
-    """Return the effective values for the configuration `own` of a group.
+    """Return the effective times for the configuration `own` of a group.
 
     A value beyond the bounds of this broker is replaced by the bound: the controller that checked it may have had
     others.
@@ -99,7 +99,7 @@ def group_times(broker: ConsumerGroupConfig, own: Mapping[str, str]) -> GroupTim
     )
 
 
-@lru_cache(_PARSED_MAX)
+@remembered(_PARSED_MAX)
 def _typed(own: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
     """Return the parsed values, without those of another broker version that this one does not understand."""
     values: dict[str, int] = {}
@@ -114,7 +114,7 @@ def _typed(own: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
 
 
 def group_resource_problem(own: Mapping[str, str], broker: ConsumerGroupConfig) -> str | None:
-    """Return the first fault of the configuration of a group, or None."""
+    """Return the first fault of the configuration of a group; None for a valid one."""
     for name in own:
         if name not in GROUP_KEYS and name not in unused_keys("group"):
             return f"Unknown group config name: {name}"

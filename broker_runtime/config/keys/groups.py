@@ -12,11 +12,11 @@ from broker_runtime.config.declaring.definition import Key, Type
 INT, LONG, SHORT, LIST, STRING = Type.INT, Type.LONG, Type.SHORT, Type.LIST, Type.STRING
 CLASSIC, CONSUMER = "classic", "consumer"
 MEMBERS_MAX = 20_000
-"""A group with so many members rebalances without delaying other clients; Kafka has no limit."""
+"""Maximum number of members with which a group rebalances without delaying other clients. Kafka has no limit."""
 
 
 class OffsetsConfig(Config):
-    """Keys of the topic __consumer_offsets, and of the time for which it keeps committed offsets."""
+    """Configuration keys of the topic __consumer_offsets, and of the time for which it keeps committed offsets."""
 
     offsets_topic_num_partitions: Key[int] = static(
         "offsets.topic.num.partitions",
@@ -72,7 +72,7 @@ class OffsetsConfig(Config):
 
 
 class ClassicGroupConfig(Config):
-    """Keys of groups of the classic protocol, and of the protocols that are served."""
+    """Configuration keys of groups of the classic protocol, and of the protocols that are served."""
 
     group_coordinator_rebalance_protocols: Key[tuple[str, ...]] = static(
         "group.coordinator.rebalance.protocols",
@@ -153,7 +153,7 @@ class ClassicGroupConfig(Config):
 
 
 class ConsumerGroupConfig(Config):
-    """Keys of groups of KIP-848."""
+    """Configuration keys of the groups of KIP-848."""
 
     group_consumer_session_timeout_ms: Key[int] = static(
         "group.consumer.session.timeout.ms",
@@ -243,7 +243,7 @@ class ConsumerGroupConfig(Config):
 
 
 class PushGroupConfig(Config):
-    """Keys of groups of the push protocol, whose coordinator calls its consumers (decision 35).
+    """Configuration keys of groups of the push protocol, whose coordinator calls its consumers (decision 35).
 
     The keys of classic groups limit the length of a session.
     """
@@ -289,7 +289,7 @@ class PushGroupConfig(Config):
 
 
 class LagConfig(Config):
-    """Keys of the groups' lag in metrics."""
+    """Configuration keys of the metrics about how far groups lag behind."""
 
     sluicegate_group_lag_groups_max: Key[int] = static(
         "sluicegate.group.lag.groups.max",
@@ -315,7 +315,7 @@ class LagConfig(Config):
 
 
 class GroupConfig(OffsetsConfig, ClassicGroupConfig, ConsumerGroupConfig, PushGroupConfig, LagConfig):
-    """All keys of group coordinators."""
+    """All configuration keys of group coordinators."""
 
     sluicegate_group_coordinator_queue_max: Key[int] = static(
         "sluicegate.group.coordinator.queue.max",
@@ -344,7 +344,7 @@ class GroupConfig(OffsetsConfig, ClassicGroupConfig, ConsumerGroupConfig, PushGr
 
 @dataclass(frozen=True, slots=True)
 class MigrationPolicy:
-    """Which changes of protocol group.consumer.migration.policy allows groups that have members."""
+    """The changes of protocol that group.consumer.migration.policy allows for groups that have members."""
 
     upgrade: bool
     downgrade: bool
@@ -371,9 +371,9 @@ _NOT_ABOVE = (
 
 
 def group_problem(config: GroupConfig) -> str | None:
-    """Return the first fault of the whole configuration, as Apache Kafka checks it at its start.
+    """Return the first fault of all group keys together, as Apache Kafka checks them at its start.
 
-    None if there is none.
+    None for valid keys.
     """
     for low, high in _NOT_ABOVE:
         if getattr(config, low.attribute) > getattr(config, high.attribute):
@@ -391,7 +391,7 @@ def group_problem(config: GroupConfig) -> str | None:
 
 
 def assignment_interval_ms(config: ConsumerGroupConfig) -> int:
-    """Return the effective interval.
+    """Return the effective interval between assignments, in milliseconds.
 
     A dynamic value beyond the static bounds counts as the bound, as in Apache Kafka.
     """
@@ -400,7 +400,7 @@ def assignment_interval_ms(config: ConsumerGroupConfig) -> int:
 
 
 class ResourcesConfig(Config):
-    """Keys of the configurations of single groups, which the controller keeps in memory and in its journal."""
+    """Configuration keys that limit the configurations of single groups, which the controller keeps in memory."""
 
     sluicegate_config_resources_max: Key[int] = static(
         "sluicegate.config.resources.max",

@@ -14,7 +14,7 @@ def _per_broker(name: str, kind: Type, default: T, doc: str) -> Key[T]:
 
 
 class IdentityConfig(Config):
-    """Keys of the identity of the process, the place of its data, and its own and other addresses."""
+    """Configuration keys of the identity of the process, the place of its data, and its own and other addresses."""
 
     process_roles: Key[tuple[str, ...]] = static(
         "process.roles", Type.LIST, ("broker", "controller"), "Roles of this process.", each_of("broker", "controller")

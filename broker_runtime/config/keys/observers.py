@@ -1,10 +1,10 @@
 """The keys of observers: `observer.<name>.<key>`, most of which only the observer itself knows. Pure."""
 
 import re
-from functools import lru_cache
 
 from broker_runtime.config.declaring.allowed import at_least
 from broker_runtime.config.declaring.definition import ConfigKey, Key, Type, UpdateMode, Validator, Value
+from broker_runtime.remembering import remembered
 
 OBSERVER_PREFIX = "observer."
 OBSERVERS_MAX = 16
@@ -15,7 +15,7 @@ _SECRETS = ("password", "secret", "token", "hash.key")
 
 
 def split_observer_key(name: str) -> tuple[str, str] | None:
-    """Split `observer.orders.filter.topics` into ("orders", "filter.topics"). None if the name is not such a key."""
+    """Split `observer.orders.filter.topics` into ("orders", "filter.topics"). Return None for other keys."""
     if not name.startswith(OBSERVER_PREFIX):
         return None
     observer, _, key = name.removeprefix(OBSERVER_PREFIX).partition(".")
@@ -27,12 +27,12 @@ def is_class_name(text: str) -> bool:
 
 
 def observer_name(item: str) -> str:
-    """Return the name of an item in observer.class.names: for a class the part after its last dot."""
+    """Return the name of an observer in observer.class.names: for a class the part after its last dot."""
     return item.rpartition(".")[2]
 
 
 def observer_names_problem(value: Value) -> str | None:
-    """Return the fault of observer.class.names, as a validator in the table of keys."""
+    """Return the fault of observer.class.names, for the table of keys; None for a valid value."""
     items = value if isinstance(value, tuple) else ()
     bad = next((item for item in items if not (_NAME.fullmatch(item) or is_class_name(item))), None)
     if bad is not None:
@@ -73,9 +73,9 @@ _KNOWN: dict[str, tuple[Type, str, Validator | None]] = {
 }
 
 
-@lru_cache(1_000)
+@remembered(1_000)
 def observer_key(name: str) -> ConfigKey | None:
-    """Return the key of that name; a key that only the observer knows is a string."""
+    """Return the key of an observer by its name. A key that only the observer knows is a string."""
     found = split_observer_key(name)
     if found is None:
         return None

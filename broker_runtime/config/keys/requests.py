@@ -14,7 +14,10 @@ _FORM = "must be API:count pairs such as OffsetCommit:200000, separated by comma
 
 
 def items_overrides(value: Value) -> dict[str, int]:
-    """Return the limits by the name of the API. Raises ConfigError, whose text describes the allowed values."""
+    """Return the limits of items by the name of the API.
+
+    Raises ConfigError, whose text describes the allowed values.
+    """
     found: dict[str, int] = {}
     for item in value if isinstance(value, tuple) else ():
         match = _OVERRIDE.fullmatch(item)
@@ -33,7 +36,7 @@ def _overrides_problem(value: Value) -> str | None:
 
 
 class RequestConfig(Config):
-    """Keys of the limits of one request. The page request-limits.md has the arrays of each API."""
+    """Configuration keys of the limits of one request. The page request-limits.md has the arrays of each API."""
 
     sluicegate_request_items_max: Key[int] = static(
         "sluicegate.request.items.max",
@@ -53,6 +56,7 @@ class RequestConfig(Config):
             "OffsetCommit:200000",
             "OffsetDelete:200000",
             "OffsetFetch:100000",
+            "WriteTxnMarkers:10000",
         ),
         "API:count, comma separated; overrides sluicegate.request.items.max for these APIs.",
         _overrides_problem,

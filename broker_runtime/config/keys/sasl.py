@@ -17,9 +17,9 @@ def _of_listener(name: str, kind: Type, default: T, doc: str, *, sensitive: bool
 
 
 class SaslConfig(Config):
-    """Keys of the authentication of clients at SASL listeners, and of this node at other nodes.
+    """Configuration keys of the authentication of clients at SASL listeners, and of this node at other nodes.
 
-    A file changes them, and a restart.
+    A change of these keys needs a restart.
     """
 
     sasl_enabled_mechanisms: Key[tuple[str, ...]] = _of_listener(
@@ -97,7 +97,7 @@ class SaslConfig(Config):
 
 
 class OAuthConfig(Config):
-    """Keys of the check of tokens of the mechanism OAUTHBEARER. Each key may have the prefix of a listener."""
+    """Keys for checking the tokens of the mechanism OAUTHBEARER. Each key may have the prefix of a listener."""
 
     sasl_oauthbearer_jwks_endpoint_url: Key[str | None] = _of_listener(
         "sasl.oauthbearer.jwks.endpoint.url",

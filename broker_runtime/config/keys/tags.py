@@ -6,14 +6,14 @@ A broker's built-in tags are named here, too: a key must not give one of them an
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from broker_runtime.config.declaring.definition import ConfigKey, Key, Type, UpdateMode, Value
 from broker_runtime.config.declaring.numbers import trim
+from broker_runtime.remembering import remembered
 
 TAG_PREFIX = "tag."
 TAGS_MAX = 64
-"""Limit for a broker's file, for its dynamic configuration and for the default of all brokers, each.
+"""Maximum number of tags in a broker's file, in its dynamic configuration, and in the default of all brokers.
 
 A response for all brokers has the tags of all.
 """
@@ -31,7 +31,7 @@ ENDPOINTS = "endpoints"
 
 @dataclass(frozen=True, slots=True)
 class BuiltInTag:
-    """A tag that each broker has; `format` describes its value."""
+    """A tag of a broker that has a value without being configured. `format` describes its value."""
 
     name: str
     example: str
@@ -75,9 +75,9 @@ BUILT_IN_TAGS = (
 _BUILT_IN = frozenset(tag.name for tag in BUILT_IN_TAGS)
 
 
-@lru_cache(1_000)
+@remembered(1_000)
 def tag_key(name: str) -> ConfigKey | None:
-    """Return the key of that name; None if the name cannot be one."""
+    """Return the key of a broker's tag by its name; None for an invalid name."""
     tag = name.removeprefix(TAG_PREFIX)
     if tag == name or not _NAME.fullmatch(tag):
         return None
@@ -97,6 +97,6 @@ def tags_in(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def tags_problem(texts: Mapping[str, str]) -> str | None:
-    """Return the fault of all tags of a level together; None if there is none."""
+    """Return the fault of all tags of a level together; None for valid tags."""
     count = len(tags_in(texts))
     return f"{count} keys begin with {TAG_PREFIX}; at most {TAGS_MAX} are allowed" if count > TAGS_MAX else None

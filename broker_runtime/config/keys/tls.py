@@ -32,7 +32,7 @@ def _material(name: str, kind: Type, default: T, doc: str) -> Key[T]:
 
 
 class TlsConfig(Config):
-    """Keys of the certificates and protocols of TLS listeners, and of this node's connections to others."""
+    """Configuration keys of certificates and protocols of TLS listeners, and of connections to other nodes."""
 
     ssl_keystore_type: Key[str] = _material(
         "ssl.keystore.type", STRING, "JKS", "Format of the key store. TLS needs the value PEM (KIP-651)."

@@ -204,7 +204,7 @@ class TopicConfig(Config):
 
     @property
     def problem(self) -> str | None:
-        """The fault of values that are allowed, but not together, in Kafka's words; None if there is none."""
+        """Return the fault of values that are allowed, but not together, in Kafka's words; None for valid values."""
         least, most = self.min_compaction_lag_ms, self.max_compaction_lag_ms
         if least <= most:
             return None
@@ -212,7 +212,7 @@ class TopicConfig(Config):
 
     @cached_property
     def segment_age_max_ms(self) -> int:
-        """Age at which the active segment is rolled, in ms.
+        """Return the age at which the active segment is rolled, in milliseconds.
 
         The active segment is never cleaned, so that of a compacted topic must not stay active for too long.
         """
@@ -220,12 +220,12 @@ class TopicConfig(Config):
 
     @cached_property
     def checks_records(self) -> bool:
-        """Whether each record is checked; computed once, not for each batch."""
+        """Return whether each record is checked; computed once, not for each batch."""
         return self.compacted or self.sluicegate_record_validation == "all"
 
     @classmethod
     def of(cls, overrides: Mapping[str, str], broker_values: Mapping[str, Value] | None = None) -> Self:
-        """Return the config of a topic with these dynamic `overrides` on a broker with these effective values.
+        """Return the configuration of a topic with these dynamic `overrides` on a broker with these effective values.
 
         Raises ConfigError for an unknown key or a value that is not allowed.
         """
@@ -241,7 +241,7 @@ class TopicConfig(Config):
 TOPIC_KEYS: Mapping[str, ConfigKey] = TopicConfig.KEYS
 
 BROKER_SYNONYMS: Mapping[str, str] = {name: key.synonym for name, key in TOPIC_KEYS.items() if key.synonym is not None}
-"""Topic key -> the broker key with its default."""
+"""The broker key with the default of each topic key, by topic key."""
 
 
 def topic_key(name: str) -> ConfigKey:

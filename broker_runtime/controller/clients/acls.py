@@ -27,7 +27,7 @@ _OPERATIONS = frozenset(kind for kind in AclOperation if kind > AclOperation.ANY
 
 @dataclass(frozen=True, slots=True)
 class AclLimits:
-    """Limits of all ACLs of a cluster."""
+    """Limits of a cluster's ACLs: their number, and the bytes of all their texts."""
 
     acls_max: int
     text_bytes_max: int
@@ -51,9 +51,9 @@ def _too_many(what: str) -> KafkaError:
 def create_acls(
     wanted: Sequence[Acl], image: MetadataImage, new_id: Callable[[], UUID], limits: AclLimits
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[KafkaError | None]]]:
-    """Return the records for ACLs that do not exist yet, and the error of each wanted one.
+    """Return the records for ACLs that do not exist yet, and for each wanted ACL its error or None.
 
-    Raises KafkaError if the request has too many, or the cluster would.
+    Raises KafkaError if the request has too many ACLs, or the cluster would.
     """
     records: list[MetadataRecord] = []
     results: list[KafkaError | None] = []
@@ -101,7 +101,7 @@ def check_acl(acl: Acl) -> None:
 def delete_acls(
     filters: Sequence[AclFilter], image: MetadataImage
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Sequence[Acl]]]]:
-    """Return the records that remove the matching ACLs, and the matching ones of each filter.
+    """Return the records that remove the matching ACLs, and the ACLs that each filter matches.
 
     Several filters may match the same ACL. Raises KafkaError if more than 10,000 match, or the search would take long.
     """

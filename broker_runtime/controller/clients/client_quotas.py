@@ -11,13 +11,19 @@ from dataclasses import dataclass
 from broker_runtime.config import INT_MAX, LONG_MAX, Type
 from broker_runtime.config.declaring.addresses import canonical_address
 from broker_runtime.controller.clients.connection_groups import (
+    check_cluster_wide,
     check_flag,
     check_member,
     check_member_number,
     check_name,
 )
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.areas.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
+from broker_runtime.metadata.areas.connection_groups import (
+    CLUSTER_KEY,
+    MAX_CONNECTIONS_KEY,
+    OBSERVE_KEY,
+    SHARED_KEY,
+)
 from broker_runtime.metadata.areas.quotas import (
     CONNECTION_GROUP,
     IP,
@@ -41,6 +47,7 @@ _GROUP_KEYS: Mapping[str, Type] = {
     MAX_CONNECTIONS_KEY: Type.INT,
     SHARED_KEY: Type.BOOLEAN,
     OBSERVE_KEY: Type.BOOLEAN,
+    CLUSTER_KEY: Type.BOOLEAN,
 }
 _MEMBER_KEYS: Mapping[str, Type] = {MEMBER_KEY: Type.DOUBLE}
 _LARGEST = {Type.INT: INT_MAX, Type.LONG: LONG_MAX}
@@ -51,20 +58,20 @@ _FRACTION_MAX = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class QuotaChange:
-    """One change of a quota; `value` None removes it."""
+    """One change of a quota. A `value` of None removes the quota."""
 
     key: str
     value: float | None
 
 
 EntityParts = Sequence[tuple[str, str | None]]
-"""(type, name) pairs as in a request; a name of None is the default entity."""
+"""The parts of an entity: (type, name) pairs as in a request. A name of None is the default entity."""
 
 
 def alter_quotas(
     parts: EntityParts, changes: Sequence[QuotaChange], image: MetadataImage, resolved: Collection[str]
 ) -> Sequence[ClientQuotaRecord]:
-    """Return the records for values that change. `resolved` are the host names that resolve to an address."""
+    """Return the records for quotas whose values change. `resolved` are the host names that resolve to an address."""
     entity = _entity(parts)
     keys = _keys_of(entity, resolved)
     current = _current(entity, image)
@@ -81,6 +88,8 @@ def alter_quotas(
             _check_value(change.key, kind, change.value)
         if current.get(change.key) != change.value:
             records.append(ClientQuotaRecord(entity, change.key, change.value))
+    if records and keys is _GROUP_KEYS:
+        check_cluster_wide({**current, **{record.key: record.value for record in records}})
     return records
 
 
@@ -98,7 +107,10 @@ def _current(entity: QuotaEntity, image: MetadataImage) -> Mapping[str, float]:
 
 
 def hosts_to_resolve(entities: Sequence[EntityParts]) -> set[str]:
-    """Return the names of `ip` entities that are not addresses; a member of a connection group is never a host name."""
+    """Return the names of `ip` entities that are not addresses.
+
+    A member of a connection group is never a host name.
+    """
     return {
         name
         for parts in entities

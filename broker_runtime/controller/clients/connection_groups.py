@@ -8,7 +8,7 @@ from ipaddress import IPv6Network, ip_network
 
 from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.areas.connection_groups import ConnectionGroupTable
+from broker_runtime.metadata.areas.connection_groups import CLUSTER_KEY, SHARED_KEY, ConnectionGroupTable
 from broker_runtime.metadata.areas.quotas import MEMBER_KEY, ClientQuotaRecord, group_and_member
 
 _NAME = re.compile("[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?")
@@ -54,9 +54,21 @@ def _not_a_member(member: str) -> str:
 
 
 def check_flag(key: str, value: float) -> None:
-    """Check the value of `shared` or `observe`. Raises KafkaError."""
+    """Check the value of `shared`, `observe` or `cluster`. Raises KafkaError."""
     if value not in (0, 1):
         raise _invalid(f"{key} must be 0 or 1")
+
+
+def check_cluster_wide(values: Mapping[str, float | None]) -> None:
+    """Check that a group whose rate is that of all brokers shares it among its members. Raises KafkaError.
+
+    `values` are those of the group after a change; None is a removed value.
+    """
+    if values.get(CLUSTER_KEY) == 1 and values.get(SHARED_KEY) != 1:
+        raise _invalid(
+            f"{CLUSTER_KEY} 1 needs {SHARED_KEY} 1: the members share the one rate of all brokers; set {SHARED_KEY} to "
+            f"1, or {CLUSTER_KEY} to 0"
+        )
 
 
 def check_member_number(value: float) -> None:
@@ -70,26 +82,33 @@ def check_member_number(value: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """Maximum numbers of groups, of members of all groups, and of members of one group."""
+    """Maximum numbers of groups, of members of all groups, of members of one group, and of groups with `cluster`."""
 
     groups: int = BrokerConfig.sluicegate_connection_groups_max.default
     members: int = BrokerConfig.sluicegate_connection_groups_members_max.default
     members_of_one: int = BrokerConfig.sluicegate_connection_group_members_max.default
+    cluster_wide: int = BrokerConfig.sluicegate_connection_groups_cluster_max.default
 
 
 class GroupCapacity:
-    """Room for groups and members that a request may still add, entry by entry."""
+    """The numbers of groups and members that a request may still add. Entries of the request are counted one by one."""
 
     def __init__(self, groups: ConnectionGroupTable, limits: GroupLimits) -> None:
         self._groups = groups
         self._limits = limits
         self._new: set[str] = set()
+        self._cluster_wide = 0
+        """Change of the number of groups with `cluster` 1 by earlier entries."""
         self._members: Counter[str] = Counter()
         """Change of each group's number of members: those that earlier entries added, minus those that they removed."""
 
     def take(self, records: Sequence[ClientQuotaRecord]) -> None:
-        """Count `records`, which are one entry's and all change something. Raises KafkaError if there is no room."""
+        """Count `records`: the changes that one entry of the request makes.
+
+        Raises KafkaError if there is no room for new groups or members, and then counts nothing.
+        """
         new, members = set(self._new), Counter[str]()
+        cluster_wide = self._cluster_wide
         for record in records:
             about = group_and_member(record)
             if about is None:
@@ -101,8 +120,14 @@ class GroupCapacity:
                 members[name] += 1
             if record.value is not None and name not in self._groups:
                 new.add(name)
+            if member is None and record.key == CLUSTER_KEY:
+                was = name in self._groups and self._groups[name].is_cluster_wide
+                cluster_wide += (record.value == 1) - was
         self._check(new, members)
-        self._new = new
+        if self._cluster_wide < cluster_wide > self._limits.cluster_wide - self._groups.cluster_wide_total:
+            what = f"{self._limits.cluster_wide} connection-groups with {CLUSTER_KEY} 1"
+            raise _invalid(_full(what, BrokerConfig.sluicegate_connection_groups_cluster_max.name))
+        self._new, self._cluster_wide = new, cluster_wide
         self._members.update(members)
 
     def _check(self, new: set[str], members: Mapping[str, int]) -> None:

@@ -13,7 +13,7 @@ from broker_runtime.security.acls.model import Acl, AclFilter, AclPattern
 from broker_runtime.slicing.steps import Steps, chosen, drain, gathered, listed, pages
 
 COMPARISONS_MAX = 2_000_000
-"""Comparisons of a filter with an ACL in one request: about a second."""
+"""Limit of the comparisons of a filter with an ACL in one request, which take about a second."""
 _MATCHES_MAX = 10 * RECORDS_MAX
 """Matching ACLs in one answer. Several filters may match the same ACL."""
 _ACLS_OF_A_STEP = 128
@@ -33,7 +33,7 @@ class MatchingAcls:
         """The ACLs that match any filter."""
 
     def find(self, filters: Sequence[AclFilter]) -> Steps[list[Sequence[Acl]]]:
-        """Return the matching ACLs of each filter.
+        """Return the ACLs that each filter matches.
 
         Raises KafkaError(INVALID_REQUEST) if more than 10,000 match, or if the search would take long.
         """

@@ -22,7 +22,7 @@ from broker_runtime.slicing.steps import Steps, chosen, drain, each, listed
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """One credential to remove."""
+    """A request to remove one SCRAM credential of a user."""
 
     name: str
     mechanism: int
@@ -30,7 +30,7 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Upsertion:
-    """One credential to set."""
+    """A request to set one SCRAM credential of a user."""
 
     name: str
     mechanism: int
@@ -47,7 +47,7 @@ Every node keeps names and salts in memory. The keys of a longer password take l
 _KEYS = "broker_runtime.security.sasl.scram_keys"
 Change = Deletion | Upsertion
 Outcome = tuple[str, KafkaError | None]
-"""A user, and why nothing was changed for it."""
+"""A user, and the error because of which the user stays unchanged; None for a changed user."""
 
 
 def alter_scram_credentials(
@@ -55,8 +55,8 @@ def alter_scram_credentials(
 ) -> Steps[tuple[Sequence[MetadataRecord], list[Outcome]]]:
     """Return the records, and the outcome of each user: first the successes, then the errors, as in Apache Kafka.
 
-    A user may be named once in a request, whatever the mechanism. Raises KafkaError if the request has too many
-    changes, or the cluster would have too many users.
+    A request may name a user once, whatever the mechanism. Raises KafkaError if the request has too many changes, or
+    the cluster would have too many users.
     """
     good: dict[str, MetadataRecord] = {}
     bad: dict[str, KafkaError] = {}

@@ -15,17 +15,20 @@ from broker_runtime.errors import ConfigError
 from broker_runtime.storage.log.log import Log
 
 NAME_CHARACTERS_MAX = 63
-"""The name is also a label's value."""
+"""Limit of the characters of a journal's name, which is also a label's value."""
 _ANY_HOST = ("", "0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True)
 class JournalParts:
-    """Parts that a simulation replaces: an executor without threads, a store in memory, a reproducible name."""
+    """The parts of a journal that a simulation replaces.
+
+    These are an executor without threads, a store in memory, and a reproducible name.
+    """
 
     disk: Executor
     incarnation: str
-    """Distinguishes processes with one node id."""
+    """Name that distinguishes processes with the same node id."""
     store: ObjectStore | None = None
 
 

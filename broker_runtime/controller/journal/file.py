@@ -29,7 +29,7 @@ They add up to 3 s, a third of broker.session.timeout.ms.
 
 
 class FileJournal:
-    """Commits a batch by an fsync; snapshots are files that are renamed into place."""
+    """A journal in a file: an fsync commits a batch, and snapshots are files that are renamed into place."""
 
     batches_between_snapshots: int | None = None
 

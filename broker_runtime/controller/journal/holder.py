@@ -18,7 +18,10 @@ _REFUSALS = 2
 
 
 class HolderWatch:
-    """Watches one holder at a time. All its state is soft: a new process begins with none."""
+    """Watches the process that holds the lease, one at a time.
+
+    All state is soft: a new process begins without any.
+    """
 
     def __init__(self, connect_timeout_s: float) -> None:
         self.news = asyncio.Event()
@@ -32,7 +35,10 @@ class HolderWatch:
         self._watching: asyncio.Task[None] | None = None
 
     async def follow(self, holder: str, address: str) -> None:
-        """Watch a holder at `address` (host:port); if that is empty, only its lease tells whether it runs."""
+        """Watch the controller that holds the lease, at `address` (host:port).
+
+        Without an address, only its lease tells whether the holder runs.
+        """
         if self._watching is not None and self._watching.done():
             # The task returns when the holder is gone; it raises only unexpected errors.
             self._watching.result()
@@ -45,11 +51,14 @@ class HolderWatch:
             self._watching = asyncio.ensure_future(self._watch(holder, host.strip("[]"), int(port)))
 
     def lost_within(self, seconds: float) -> bool:
-        """Whether a connection was lost within the last `seconds`: then polling the lease often is worthwhile."""
+        """Return whether a connection to the holder was lost within the last `seconds`.
+
+        If so, polling the lease often is worthwhile.
+        """
         return self._lost_s is not None and asyncio.get_running_loop().time() - self._lost_s < seconds
 
     async def stop(self) -> None:
-        """Stop watching, and reset the state."""
+        """Stop watching the holder, and reset the state."""
         watching, self._watching = self._watching, None
         self._holder = self.gone = ""
         self._lost_s = None

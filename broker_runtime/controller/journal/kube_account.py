@@ -14,7 +14,7 @@ _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Address of the API server and the credentials for it."""
+    """The address of an API server, and the credentials for it."""
 
     url: str
     namespace: str
@@ -24,7 +24,7 @@ class Account:
 
 
 def find_account(namespace: str | None, environment: Mapping[str, str]) -> Account:
-    """Return KUBECONFIG's account, else the pod's service account. Raises ConfigError."""
+    """Return the account in KUBECONFIG, else the pod's service account. Raises ConfigError."""
     path = environment.get("KUBECONFIG")
     if path:
         return _from_kubeconfig(Path(path), namespace)

@@ -19,7 +19,10 @@ _REFUSED = (401, 403)
 
 
 class KubeRequests:
-    """Owns threads and connections to one API server. Nothing is durable; every method raises StoreError."""
+    """Requests to one API server, with threads and connections of their own.
+
+    Nothing is durable; every method raises StoreError.
+    """
 
     def __init__(self, account: Account, timeout_s: float) -> None:
         self._account = account
@@ -35,7 +38,7 @@ class KubeRequests:
         self._threads = ThreadPoolExecutor(_THREADS, "journal-store")
 
     async def list_all(self, path: str, selector: str, accept: str = "application/json") -> Sequence[Any]:
-        """List objects page by page, in the API server's order by name; an expired page token is a StoreError."""
+        """List objects page by page, in the API server's order by name. An expired page token is a StoreError."""
         found: list[Any] = []
         token = ""
         while True:
@@ -57,7 +60,10 @@ class KubeRequests:
         also: Sequence[int] = (),
         accept: str = "application/json",
     ) -> tuple[int, Any]:
-        """Send a request, and return status and decoded answer. A status other than 2xx and `also` is a StoreError."""
+        """Send a request to the API server. Return the status and the decoded answer.
+
+        Raises StoreError for a status other than 2xx and those in `also`.
+        """
         content = None if body is None else json.dumps(body).encode()
 
         def send() -> tuple[int, bytes]:

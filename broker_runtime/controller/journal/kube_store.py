@@ -40,7 +40,10 @@ _EXISTS, _GONE = 409, 404
 
 
 def owner_reference(text: str) -> dict[str, str]:
-    """Parse `apiVersion/kind/name/uid`. Raises ConfigError. A wrong owner counts as one that is gone."""
+    """Parse an owner's `apiVersion/kind/name/uid`. Raises ConfigError.
+
+    An owner that does not exist counts as deleted.
+    """
     parts = text.rsplit("/", 3)
     if len(parts) != len(_OWNER_FIELDS) or not all(parts):
         raise ConfigError(f"sluicegate.controller.journal.owner={text}: apiVersion/kind/name/uid is expected")
@@ -48,7 +51,7 @@ def owner_reference(text: str) -> dict[str, str]:
 
 
 class KubeStore:
-    """Stores objects as ConfigMaps whose names begin with `name`; every method raises StoreError."""
+    """An object store of ConfigMaps whose names begin with `name`. Every method raises StoreError."""
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class KubeStore:
         self._api = KubeRequests(self._account, max(0.2, lease_duration_s / 3))
 
     def own_host(self) -> str:
-        """Return this machine's address on the route to the API server, in a pod the pod's; empty without a route."""
+        """Return this machine's address on the route to the API server: in a pod, the pod's; empty without a route."""
         server = urllib3.util.parse_url(self._account.url)
         try:
             found = socket.getaddrinfo((server.host or "").strip("[]"), server.port or 443, type=socket.SOCK_DGRAM)

@@ -31,10 +31,10 @@ _LOADS_MAX = 10
 
 
 class KubernetesJournal:
-    """Commits a batch by creating its object in the API server; the log on this disk is a copy."""
+    """A journal in the API server: creating an object commits a batch. The log on this disk is a copy."""
 
     batches_between_snapshots: int | None = 200
-    """Objects that a load lists; each costs the API server some 1 KB however small the batch is."""
+    """Limit of the objects that a load lists; each costs the API server some 1 KB however small the batch is."""
 
     def __init__(self, metadata: Log, store: ObjectStore, name: str, patience_s: float) -> None:
         """`name` is the prefix of all object names; an unanswered request is repeated for `patience_s` seconds."""
@@ -88,7 +88,7 @@ class KubernetesJournal:
             self._committed = _end_of(data)
 
     def _uncommitted(self) -> Iterator[tuple[int, bytes]]:
-        """Yield what the log has and the store lacks, in pieces of whole batches."""
+        """Yield the batches of the log that the store lacks, in pieces of whole batches."""
         metadata = self._log
         end = metadata.log_end_offset
         while self._committed < end:

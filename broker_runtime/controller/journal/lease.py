@@ -35,7 +35,10 @@ _CONNECT_TIMEOUT_S = BrokerConfig.sluicegate_controller_connection_setup_timeout
 
 
 class LeaseElection:
-    """Holds the Lease, or waits for it. Only its holder writes the metadata."""
+    """The election by a Lease, whose holder alone writes the metadata.
+
+    This process holds the Lease, or waits for it.
+    """
 
     certain = False
 

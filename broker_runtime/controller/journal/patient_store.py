@@ -15,7 +15,10 @@ _RETRY_DELAY_MAX_S = 0.5
 
 
 class PatientStore:
-    """Repeats requests to `store`; raises JournalUnavailableError after `patience_s` without an answer."""
+    """Repeats requests to `store`.
+
+    Raises JournalUnavailableError after `patience_s` without an answer.
+    """
 
     def __init__(self, store: ObjectStore, patience_s: float) -> None:
         self._store = store
@@ -23,7 +26,10 @@ class PatientStore:
         self._trouble = Trouble("the journal's store refuses requests", patience_s)
 
     async def create(self, name: str, part: Part, data: bytes) -> bool:
-        """Return False if an object of that name exists, possibly from an own attempt that was not answered."""
+        """Create an object; return False if one of that name exists.
+
+        The existing object may be from an earlier attempt of this process that was not answered.
+        """
         return await self._again(lambda: self._store.create(name, part, data))
 
     async def get(self, name: str) -> StoredObject | None:

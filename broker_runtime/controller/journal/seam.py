@@ -13,28 +13,34 @@ from broker_runtime.storage.log.log import Log
 
 
 class JournalError(Exception):
-    """The journal cannot do what was requested; subclasses define the consequence."""
+    """The controller's journal of metadata has failed. Subclasses define the consequence."""
 
 
 class DeposedError(JournalError):
-    """Another controller has written at this offset, or the lease has expired: this one must not decide any more."""
+    """Error of a controller that must not decide any more.
+
+    Another controller has written at this offset, or the lease has expired.
+    """
 
 
 class JournalUnavailableError(JournalError):
-    """It is unknown whether the batch is durable: only loading the journal again can tell."""
+    """Error after which it is unknown whether the batch is durable: only loading the journal again can tell."""
 
 
 class JournalFailedError(JournalError):
-    """Nothing that this process writes is valid any more (an fsync failed): it must end."""
+    """Error after which this process must end: nothing that it writes is valid any more (an fsync failed)."""
 
 
 class JournalDamagedError(JournalError):
-    """The stored data cannot be this cluster's metadata; the message says what to restore."""
+    """Error for stored data that cannot be this cluster's metadata. The message says what to restore."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The metadata before `end_offset`, as record batches; `epoch` is that of the controller that took the snapshot."""
+    """A snapshot of the cluster's metadata before `end_offset`, as record batches.
+
+    `epoch` is that of the controller that took the snapshot.
+    """
 
     end_offset: int
     epoch: int
@@ -45,24 +51,29 @@ class Journal(Protocol):
     """Makes the controller's decisions durable, and loads them for the next active controller."""
 
     batches_between_snapshots: int | None
-    """Commits after which a snapshot is due whatever their size; None if their number does not matter."""
+    """Number of commits after which a snapshot is due whatever their size; None if their number does not matter."""
 
     async def load(self) -> Snapshot | None:
-        """Return the newest snapshot. The local log then contains everything after it, and only committed records.
+        """Return the newest snapshot of the metadata.
+
+        The local log then contains all committed records after it, and no others.
 
         Raises JournalUnavailableError, JournalDamagedError.
         """
         ...
 
     async def commit(self) -> None:
-        """Make everything in the local log durable. Nothing is appended meanwhile.
+        """Make all records in the local log durable. No record is appended meanwhile.
 
         Raises DeposedError, JournalUnavailableError, JournalFailedError.
         """
         ...
 
     async def write_snapshot(self, snapshot: Snapshot) -> None:
-        """Make a snapshot durable; stored history before it may be deleted. Raises JournalError."""
+        """Make a snapshot of the metadata durable.
+
+        Stored history before the snapshot may be deleted. Raises JournalError.
+        """
         ...
 
     async def close(self) -> None: ...
@@ -76,17 +87,20 @@ class Election(Protocol):
 
     @property
     def held(self) -> bool:
-        """Whether this controller is the active one. False from when another might be, before `keep` can return."""
+        """Return whether this controller is the active one.
+
+        False as soon as another controller might be active, before `keep` can return.
+        """
         ...
 
     @property
     def holder_id(self) -> int | None:
-        """The node id of the active controller, as far as it is known."""
+        """Return the node id of the active controller, as far as the id is known."""
         ...
 
     @property
     def trouble(self) -> str | None:
-        """Why this controller could not become the active one; None if it could."""
+        """Return why this controller could not become the active one; None if it could."""
         ...
 
     async def acquire(self) -> None:
@@ -94,11 +108,14 @@ class Election(Protocol):
         ...
 
     async def keep(self) -> None:
-        """Return when the election is lost."""
+        """Keep this controller elected, and return when it no longer is."""
         ...
 
     async def release(self) -> None:
-        """Give up the election, so that the next controller need not wait. Does nothing if it is not held."""
+        """Give up the election, so that the next controller need not wait.
+
+        Does nothing if this controller is not active.
+        """
         ...
 
 
@@ -112,7 +129,7 @@ class Backing:
 
 
 class SoleElection:
-    """Election of the only controller."""
+    """The election of a cluster's only controller."""
 
     certain = True
     held = True

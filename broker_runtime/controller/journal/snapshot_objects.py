@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
-    """Names the valid snapshot. Written last, so its chunks exist."""
+    """The stored object that names the valid snapshot of the metadata. It is written last, so its chunks exist."""
 
     end_offset: int
     epoch: int
@@ -29,14 +29,14 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The manifest as read: records below its offset are in its snapshot."""
+    """The manifest of the metadata's snapshot, as read from the store. Records below its offset are in its snapshot."""
 
     manifest: Manifest
     version: str
 
 
 class SnapshotObjects:
-    """The manifest and the chunks of one journal; all of it is durable in the store.
+    """The manifest and the chunks of one journal, which are durable in the store.
 
     Raises JournalUnavailableError, and JournalDamagedError for a manifest that cannot be read.
     """
@@ -57,9 +57,9 @@ class SnapshotObjects:
             raise JournalDamagedError(f"the manifest {self._names.manifest} cannot be read: {error}") from error
 
     async def read(self, floor: Floor | None) -> Snapshot | None:
-        """Return the snapshot; None if there is none, or if a chunk is missing or damaged.
+        """Return the snapshot of `floor`; None without a snapshot, or if a chunk is missing or damaged.
 
-        In that case the caller checks whether the manifest has changed meanwhile.
+        If a chunk is missing or damaged, the caller checks whether the manifest has changed meanwhile.
         """
         if floor is None:
             return None
@@ -117,7 +117,7 @@ class SnapshotObjects:
         await self.tidy([name for name in (*batches, *chunks) if self._names.offset_of(name) < manifest.end_offset])
 
     async def tidy(self, names: Sequence[str]) -> None:
-        """Delete obsolete objects, until a deletion fails."""
+        """Delete the obsolete objects among `names`, until a deletion fails."""
         for name in names:
             try:
                 await self._store.delete(name)

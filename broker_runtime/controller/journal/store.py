@@ -12,53 +12,64 @@ from broker_runtime.controller.journal.seam import JournalDamagedError
 
 Part = Literal["batch", "snapshot", "manifest"]
 OBJECT_BYTES_MAX = 512 * 1024
-"""An object of the API server has at most 1 MiB, and a request to etcd 1.5 MiB."""
+"""Limit of an object's bytes: the API server accepts 1 MiB an object, and etcd 1.5 MiB a request."""
 
 
 class StoreError(Exception):
-    """No answer, or a retryable error: a write may have happened or may still happen."""
+    """The store of the metadata journal did not answer a request, or with an error that may pass.
+
+    A write may have happened or may still happen.
+    """
 
 
 class StoreRefusedError(StoreError):
-    """The account lacks the right: an administrator has to grant it."""
+    """The broker's account may not make this request to the store of the metadata journal.
+
+    An administrator has to grant the right.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object as read."""
+    """An object as read from the store of the metadata journal."""
 
     name: str
     data: bytes
     version: str
-    """Changes with each write."""
+    """Version of the object, which changes with each write."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """The holder of the Lease, and its validity since it was renewed."""
+    """The holder of the Lease, and the Lease's validity since its last renewal."""
 
     holder: str
-    """Empty if there is no holder."""
+    """Name of the holder; empty without a holder."""
     duration_ms: int
     transitions: int
     renewed_ms: int
-    """Wall clock of the holder; only for display, no decision depends on it."""
+    """Time of the last renewal by the holder's wall clock; only for display: no decision depends on it."""
     version: str = ""
     address: str = ""
-    """Address at which others reach the holder, host:port; empty if it did not publish one."""
+    """Address at which others reach the holder, host:port; empty if the holder did not publish any."""
 
 
 class ObjectStore(Protocol):
-    """All reads see every write that was answered before they began. Every method raises StoreError."""
+    """The object store in which controllers keep the metadata journal.
+
+    A read sees every write that was answered before the read began.
+
+    Every method raises StoreError.
+    """
 
     async def create(self, name: str, part: Part, data: bytes) -> bool:
-        """Create an object. Returns False if one of that name exists."""
+        """Create an object in the store. Return False if an object of that name exists."""
         ...
 
     async def get(self, name: str) -> StoredObject | None: ...
 
     async def replace(self, name: str, part: Part, data: bytes, version: str) -> bool:
-        """Replace the manifest. Returns False if it does not have that version (any more)."""
+        """Replace the manifest of a snapshot in the store. Return False if it does not have that version (any more)."""
         ...
 
     async def list(self, part: Part) -> Sequence[StoredObject]:
@@ -68,20 +79,20 @@ class ObjectStore(Protocol):
     async def names(self, part: Part) -> Sequence[str]: ...
 
     async def delete(self, name: str) -> None:
-        """Delete an object; it may be gone already."""
+        """Delete an object of the store. The object may be gone already."""
         ...
 
     async def lease(self) -> LeaseRecord | None: ...
 
     async def put_lease(self, lease: LeaseRecord) -> LeaseRecord | None:
-        """Create the lease (`version` empty) or replace that version; None if another process was first."""
+        """Create the lease (`version` empty), or replace that version; return None if another process was first."""
         ...
 
     async def close(self) -> None: ...
 
 
 class ObjectNames:
-    """Names of a journal's objects with a common `prefix`: they sort by offset, and contain it."""
+    """The names of a journal's objects with a common `prefix`. They sort by offset, and contain the offset."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -94,7 +105,10 @@ class ObjectNames:
         return f"{self._prefix}-snapshot-{end_offset:020d}-{epoch:010d}-{number:04d}"
 
     def offset_of(self, name: str) -> int:
-        """Return a batch's first offset, or a chunk's snapshot end offset. Raises JournalDamagedError."""
+        """Return the offset in a name: a batch's first offset, or a snapshot's end offset for a chunk.
+
+        Raises JournalDamagedError.
+        """
         kind, _, rest = name.removeprefix(f"{self._prefix}-").partition("-")
         digits = rest.partition("-")[0]
         if kind not in ("batch", "snapshot") or not digits.isdecimal():

@@ -11,11 +11,14 @@ from broker_runtime.errors import detached
 log = logging.getLogger(__name__)
 
 SAID_EVERY = 20
-"""One of this many consecutive failures is logged, after the first."""
+"""Ratio of logging: one of this many consecutive failures is logged, after the first."""
 
 
 class Trouble:
-    """Counts one store's consecutive failures; times in seconds of one clock. Nothing is durable."""
+    """The consecutive failures of the store of the metadata journal.
+
+    Times are seconds of one clock; nothing is durable.
+    """
 
     def __init__(self, what: str, patience_s: float) -> None:
         """Create a counter without failures.
@@ -42,7 +45,7 @@ class Trouble:
         self._failures, self._last = 0, None
 
     def reason(self, now_s: float) -> str | None:
-        """Return a sentence about the failure, or None while it is short.
+        """Return a sentence about the failure, or None while it lasts only a short time.
 
         A refusal is reported at once, because it will persist.
         """

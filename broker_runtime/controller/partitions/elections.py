@@ -25,7 +25,7 @@ from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, chosen
 
 REBALANCED_MAX = 1_000
-"""Maximum of leaders that one rebalance moves; Kafka's number."""
+"""Limit of the leaders that one rebalance moves; Kafka's number."""
 _UNCHANGED_OF_A_STEP = 64
 """Unchanged partitions to check between two breaks."""
 _UNCLEAN_KEY = TopicConfig.unclean_leader_election_enable.name
@@ -36,7 +36,7 @@ _Records = list[MetadataRecord]
 
 
 class ElectionType(IntEnum):
-    """Election types of ElectLeaders (43)."""
+    """The election types of ElectLeaders (43)."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -44,7 +44,7 @@ class ElectionType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Rules of an election. `active` brokers may lead.
+    """The brokers that may become leader of a partition, and the rules of its election. `active` brokers may lead.
 
     With `unclean` a replica that is not in sync may lead if no other can; records may be lost then.
     """
@@ -53,13 +53,13 @@ class Candidates:
     min_insync: int
     unclean: bool = False
     prefer_first: bool = False
-    """Whether the first replica becomes the leader if it can, although the present leader could stay."""
+    """Whether the first replica becomes the leader if possible, although the present leader could stay."""
     unclean_shutdown: int | None = None
-    """A broker that may have lost data."""
+    """A broker that may have lost data; None without such a broker."""
 
 
 def candidates(topic: str, image: MetadataImage, active: frozenset[int] | None = None) -> Candidates:
-    """Return the election rules of the topic's configuration; `active` None means all active brokers."""
+    """Return the election rules of a topic, by its configuration. `active` None means all active brokers."""
     may_lead = active_brokers(image) if active is None else active
     return Candidates(may_lead, min_insync(topic, image), unclean_allowed(topic, image))
 
@@ -69,13 +69,16 @@ def active_brokers(image: MetadataImage) -> frozenset[int]:
 
 
 def unclean_allowed(topic: str, image: MetadataImage) -> bool:
-    """Return the topic's setting, else the cluster's, else that of the controller's properties file."""
+    """Return whether the topic allows unclean elections.
+
+    That is the topic's setting, else the cluster's, else that of the controller's properties file.
+    """
     text = _config(topic, _UNCLEAN_KEY, image)
     return image.defaults.unclean if text is None else text.strip().lower() == "true"
 
 
 def min_insync(topic: str, image: MetadataImage) -> int:
-    """Return the setting from the same sources as `unclean_allowed`.
+    """Return the topic's min.insync.replicas, from the same sources as `unclean_allowed`.
 
     Settings of single brokers are ignored, because they would apply only while that broker leads.
     """
@@ -164,9 +167,9 @@ def _changes(topics: Iterable[Topic], wanted: _Wanted, candidates_of: Callable[[
 
 
 def leave(broker_id: int, image: MetadataImage, *, unclean_shutdown: bool = False) -> Steps[_Records]:
-    """Remove the broker from every in-sync set and leadership.
+    """Return the records that remove the broker from every in-sync set and leadership.
 
-    With `unclean_shutdown`, it may have lost records, and is removed from the eligible leader replicas too.
+    With `unclean_shutdown`, the broker may have lost records, and is removed from the eligible leader replicas too.
     """
     active = active_brokers(image) - {broker_id}
     lost = broker_id if unclean_shutdown else None
@@ -183,7 +186,10 @@ def leave(broker_id: int, image: MetadataImage, *, unclean_shutdown: bool = Fals
 
 
 def come_back(broker_id: int, image: MetadataImage) -> Steps[_Records]:
-    """Elect this broker, which is about to be active, for partitions without a leader that it may lead."""
+    """Return the records that make this broker the leader of partitions without one.
+
+    The broker is about to be active, and may lead these partitions.
+    """
     active = active_brokers(image) | {broker_id}
     return _changes(
         image.topics.values(),
@@ -200,7 +206,10 @@ def leads_any(broker_id: int, image: MetadataImage) -> bool:
 
 
 def elect(topic: Topic, index: int, kind: ElectionType, image: MetadataImage) -> MetadataRecord:
-    """Elect a leader on request. Raises KafkaError if no election is needed, or no replica can be elected."""
+    """Elect a leader on request, and return the record.
+
+    Raises KafkaError if no election is needed, or no replica can be elected.
+    """
     part = topic.partitions.get(index)
     if part is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic.name}-{index}")
@@ -220,7 +229,7 @@ def elect(topic: Topic, index: int, kind: ElectionType, image: MetadataImage) ->
 
 
 def preferred_waits(record: MetadataRecord, image: MetadataImage) -> bool:
-    """Whether the record, which was just applied, leaves a preferred replica that could lead but does not."""
+    """Return whether the record, which was just applied, leaves a preferred replica that could lead but does not."""
     if not isinstance(record, PartitionRecord) or record.leader == record.replicas[0]:
         return False
     preferred = image.brokers.get(record.replicas[0])
@@ -228,7 +237,10 @@ def preferred_waits(record: MetadataRecord, image: MetadataImage) -> bool:
 
 
 def rebalance(image: MetadataImage) -> Steps[_Records]:
-    """Move leaders for auto.leader.rebalance to preferred replicas that can lead; at most REBALANCED_MAX at once."""
+    """Return the records that move leaders to preferred replicas, for auto.leader.rebalance.
+
+    The preferred replicas can lead. At most REBALANCED_MAX leaders move at once.
+    """
     active = active_brokers(image)
     records: list[MetadataRecord] = []
     for topic in image.topics.values():
@@ -261,7 +273,7 @@ def _changes_rules(record: MetadataRecord) -> bool:
 
 
 def reviewed(image: MetadataImage, topics: Iterable[Topic] | None = None) -> Steps[_Records]:
-    """Apply changed election rules to the partitions of `topics`; None means all topics.
+    """Return the records that apply changed election rules to the partitions of `topics`; None means all topics.
 
     Partitions without a leader get one if an unclean election is allowed. If fewer replicas have to be in sync than
     before, and enough are, the others are no longer eligible.

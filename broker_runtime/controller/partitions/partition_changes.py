@@ -16,13 +16,16 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 
 RECOVERED = 0
-"""The only leader recovery state here: KIP-704's RECOVERING is not stored."""
+"""The only leader recovery state of partitions: KIP-704's RECOVERING is not stored."""
 EPOCH_UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
 class IsrChange:
-    """The change that a leader requests. `isr` has (broker id, broker epoch); EPOCH_UNKNOWN is not compared."""
+    """The change of an in-sync set that a leader requests.
+
+    `isr` has (broker id, broker epoch); EPOCH_UNKNOWN is not compared.
+    """
 
     topic_id: UUID
     index: int
@@ -34,7 +37,7 @@ class IsrChange:
 
 @dataclass(frozen=True, slots=True)
 class IsrChanged:
-    """Result of a change.
+    """The result of a change of an in-sync set.
 
     `code` NEW_LEADER_ELECTED: the change was accepted, and the requesting broker does not lead in that epoch any more.
     """
@@ -45,7 +48,7 @@ class IsrChanged:
 
 
 def change_isr(leader: int, change: IsrChange, image: MetadataImage) -> IsrChanged:
-    """Change the in-sync set. The caller checks the broker's own epoch. Raises KafkaError."""
+    """Change a partition's in-sync set. The caller checks the epoch of the broker `leader`. Raises KafkaError."""
     topic = image.topics.by_id(change.topic_id)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {change.topic_id} does not exist")

@@ -17,7 +17,10 @@ from broker_runtime.slicing.steps import Steps
 
 
 def place(partitions: int, replication_factor: int, image: MetadataImage, start: int) -> Steps[list[tuple[int, ...]]]:
-    """Return the replicas of each new partition, the leader first. `start` spreads topics: any number is valid."""
+    """Return the replicas of each new partition, the leader first.
+
+    `start` spreads topics over brokers: any number is valid.
+    """
     usable = [b for b in image.brokers.values() if b.stopping_offset is None]
     live = _rack_by_rack([b for b in usable if not b.fenced])
     _check(replication_factor, len(usable), bool(live))
@@ -33,7 +36,10 @@ def place(partitions: int, replication_factor: int, image: MetadataImage, start:
 
 
 def check_assignment(replicas: Sequence[int], image: MetadataImage, replication_factor: int | None) -> None:
-    """Check that these replicas can store a partition of a topic with this many replicas each. Raises KafkaError."""
+    """Check that `replicas` can store a partition of a topic with `replication_factor` replicas each.
+
+    Raises KafkaError.
+    """
     problem = _assignment_problem(replicas, image, replication_factor)
     if problem is not None:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)

@@ -20,7 +20,7 @@ from broker_runtime.metadata.record import MetadataRecord
 def reassign(
     name: str, index: int, target: Sequence[int] | None, image: MetadataImage, *, keep_factor: bool = False
 ) -> Sequence[MetadataRecord]:
-    """Begin a reassignment to `target`, or cancel the current one if it is None.
+    """Return the records that begin a reassignment to `target`, or cancel the current one if `target` is None.
 
     If nothing changes, return no records. Raises KafkaError.
     """
@@ -43,7 +43,7 @@ def reassign(
 
 
 def is_under_way(part: Partition) -> bool:
-    """Whether the partition is being moved."""
+    """Return whether a reassignment of the partition is in progress."""
     return bool(part.adding or part.removing)
 
 

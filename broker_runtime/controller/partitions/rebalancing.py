@@ -20,7 +20,10 @@ _AT_INTERVAL, _SOON = "the rebalancing of leaders at its interval", "the rebalan
 
 
 class LeaderRebalancing:
-    """Two timers of the active controller; soft state that `begin` recreates in each term."""
+    """Schedules the moves of leaders to preferred replicas: two timers of the active controller.
+
+    They are soft state, which `begin` recreates in each term.
+    """
 
     def __init__(self, settings: BrokerSettings, timers: ControllerTimers) -> None:
         config = settings.config
@@ -30,13 +33,16 @@ class LeaderRebalancing:
         self._timers = timers
 
     def begin(self) -> None:
-        """Start the timers when a controller becomes active; its predecessor may have left leaders that wait."""
+        """Start the timers when a controller becomes active.
+
+        Preferred replicas may already wait to lead since the previous controller's term.
+        """
         if self._enabled:
             self._timers.schedule(_AT_INTERVAL, self._interval_s, self._rebalance)
             self.leader_waits()
 
     def leader_waits(self) -> None:
-        """Schedule a rebalance, because a preferred replica could lead and does not."""
+        """Schedule a rebalance, because a preferred replica could lead but does not."""
         if self._enabled and self._delay_s < self._interval_s:
             self._timers.schedule_if_absent(_SOON, self._delay_s, self._rebalance)
 

@@ -8,7 +8,10 @@ from broker_runtime.groups.records import Assignment
 
 
 class MemberSubscription(NamedTuple):
-    """One member. Members with equal subscriptions should share one frozenset, because these are compared often."""
+    """One member of a group, as input of an assignor.
+
+    Members with equal subscriptions should share one frozenset, because these are compared often.
+    """
 
     instance_id: str | None
     """The instance id of a static member (KIP-345)."""
@@ -19,7 +22,7 @@ class MemberSubscription(NamedTuple):
 
 
 class TopicDescription(NamedTuple):
-    """One topic."""
+    """One topic, as input of an assignor: its partitions, and the racks of their replicas."""
 
     partitions: int
     racks: tuple[frozenset[str], ...]
@@ -27,7 +30,7 @@ class TopicDescription(NamedTuple):
 
 
 Assignor = Callable[[Mapping[str, MemberSubscription], Mapping[UUID, TopicDescription]], dict[str, Assignment]]
-"""Assigns the partitions of topics to members; the result has each member, in the order of the input.
+"""A function that assigns partitions of topics to members. The result has each member, in the order of the input.
 
 Members and topics are given by id. Each partition of a described topic gets one owner among its subscribers; other
 topics are ignored. The order of members and topics has no effect. A member whose assignment does not change gets the

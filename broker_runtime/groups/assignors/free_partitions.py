@@ -9,7 +9,7 @@ Partition = tuple[UUID, int]
 
 
 class FreePartitions:
-    """Hands out each partition once."""
+    """The partitions that are not yet assigned. Each of them is taken once."""
 
     def __init__(
         self, partitions: Sequence[Partition], topics: Mapping[UUID, TopicDescription], racks: Iterable[str | None]
@@ -21,11 +21,11 @@ class FreePartitions:
 
     @property
     def knows_racks(self) -> bool:
-        """Whether it makes a difference which member takes which partition."""
+        """Return whether racks matter for the choice of a member for a partition."""
         return bool(self._near)
 
     def take_near(self, rack: str | None) -> Partition | None:
-        """Take a partition with a replica in this rack; None if none is left."""
+        """Take a partition with a replica in this rack; None if no such partition is left."""
         near = self._near.get(rack) if rack is not None else None
         while near:
             partition = near.pop()
@@ -35,7 +35,7 @@ class FreePartitions:
         return None
 
     def take(self) -> Partition:
-        """Take the next partition. Raises IndexError if none is left."""
+        """Take the next partition that is not assigned yet. Raises IndexError if no partition is left."""
         while (partition := self._left.pop()) in self._taken:
             pass
         if self._near:

@@ -18,7 +18,10 @@ from broker_runtime.groups.state import Applier, GroupsState
 
 
 class ClassicGroup:
-    """Implements `groups.group.Group`. A group that only keeps offsets keeps its initial values."""
+    """A group of the classic protocol: implements `groups.group.Group`.
+
+    A group that only keeps offsets keeps its initial values.
+    """
 
     type = GroupType.CLASSIC
 
@@ -47,7 +50,7 @@ class ClassicGroup:
 
     @classmethod
     def restored(cls, group_id: str, value: GroupMetadataValue) -> "ClassicGroup":
-        """Return the group as its record describes it, after a fail-over.
+        """Return the group that its record describes, after a fail-over.
 
         The topics that its members read are not known yet.
         """
@@ -69,7 +72,7 @@ class ClassicGroup:
 
     @property
     def is_unled(self) -> bool:
-        """Whether the group was just downgraded from KIP-848.
+        """Return whether the group was just downgraded from KIP-848.
 
         Other members may still own partitions of its members' assignments, so all members have to join first.
         """
@@ -103,7 +106,7 @@ class ClassicGroup:
         self.state_since_ms = None if since_ms == -1 else since_ms
 
     def enter(self, state: ClassicState, now_ms: int) -> None:
-        """Enter a state that does not need a record.
+        """Enter a state that is entered without a record.
 
         Raises RuntimeError if the transition from the current state is not allowed.
         """
@@ -113,24 +116,26 @@ class ClassicGroup:
         self.state_since_ms = now_ms
 
     def record(self, members: Sequence[ClassicMember], now_ms: int, packed_members: bytes | None = None) -> GroupRecord:
-        """Return the record of the group in its current state. `members` must be all of its members."""
+        """Return the record of the group in its current state. `members` must be all members of the group."""
         self._decided = GroupMetadataValue(
             self.protocol_type, self.generation, self.protocol, self.leader, now_ms, tuple(members), packed_members
         )
         return GroupRecord(GroupMetadataKey(self.group_id), self._decided)
 
-    def check_commit(self, committer: Committer, partitions: Partitions = ()) -> None:
+    def check_commit(self, committer: Committer, partitions: Partitions = (), *, in_transaction: bool = False) -> None:
         """Raise KafkaError if the client may not commit.
 
         A client that has not joined may commit to an empty group only. While a generation waits for its assignment, its
-        members may not commit either.
+        members may not commit either. Both may commit in a transaction.
         """
         if committer.generation_or_epoch < 0 and self.is_empty:
             return
-        if committer.generation_or_epoch < 0 and not committer.member_id and committer.group_instance_id is None:
+        if committer.is_anonymous:
+            if in_transaction:
+                return
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {self.group_id} has members: only they may commit")
         self._check_generation(committer.member_id, committer.group_instance_id, committer.generation_or_epoch)
-        if self.state is ClassicState.COMPLETING_REBALANCE:
+        if self.state is ClassicState.COMPLETING_REBALANCE and not in_transaction:
             raise KafkaError(
                 ErrorCode.REBALANCE_IN_PROGRESS, f"group {self.group_id} waits for its assignment (SyncGroup)"
             )
@@ -155,7 +160,10 @@ class ClassicGroup:
         return self.topics is None or topic in self.topics
 
     def offset_retention(self) -> OffsetRetention | None:
-        """Return None (no offset expires) during a rebalance, and if the topics that the members read are not known."""
+        """Return how long the group's offsets are kept; None if none expires.
+
+        None expires during a rebalance, and if the topics that the members read are not known.
+        """
         if not self.protocol_type:
             return OffsetRetention(None)
         if self.is_empty:

@@ -20,7 +20,7 @@ def heartbeat(
 ) -> Decided[ErrorCode]:
     """Decide a Heartbeat and return its error code.
 
-    It is NONE while the group waits for the leader's assignment: a member may send heartbeats before it syncs.
+    The code is NONE while the group waits for the leader's assignment: a member may send heartbeats before it syncs.
     """
     if not request.group_id:
         return NOTHING, ErrorCode.INVALID_GROUP_ID

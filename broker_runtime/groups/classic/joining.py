@@ -22,7 +22,7 @@ from broker_runtime.slicing.steps import Steps, each, in_steps_if
 
 Joined = Decided[DeferredAnswer[JoinAnswer]]
 Joining = Joined | Steps[Joined]
-"""The decision of a JoinGroup, in steps if it reads many members."""
+"""The decision of a JoinGroup, made in steps if it reads many members."""
 
 _TEXT_MAX = 8_000
 """Maximum length of a text in characters. With a UUID appended it must fit into a record, which allows 32,767 bytes."""

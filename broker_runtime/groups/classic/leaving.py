@@ -12,8 +12,7 @@ from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 
 CHUNK = 100
-"""Members that the caller removes in one decision: a millisecond or two, including their timers and pending
-requests."""
+"""Maximum number of members removed in one decision: a millisecond or two, including timers and pending requests."""
 
 
 def leave(

@@ -13,7 +13,7 @@ from broker_runtime.groups.state import GroupsState
 
 
 def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
-    """Start the sessions of all members from the beginning, and the rebalances that are necessary.
+    """Start the sessions of all members from the beginning after a load, and the rebalances that are necessary.
 
     A group with more members than allowed rebalances, and rejects the last ones that join. A group without a leader was
     downgraded from KIP-848 and was about to rebalance.

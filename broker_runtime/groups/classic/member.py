@@ -9,7 +9,10 @@ from broker_runtime.groups.records import ClassicMember, ClassicProtocol
 
 
 class Member:
-    """One member. The group's record has `member_id` to `assignment`; pending requests are soft state."""
+    """A member of a classic group.
+
+    The group's record has the fields from `member_id` to `assignment`; pending requests are soft state.
+    """
 
     __slots__ = (
         "assignment",
@@ -73,11 +76,14 @@ class Member:
 
     @property
     def size(self) -> int:
-        """Bytes that the member counts in `members_room`."""
+        """Return the number of bytes of `members_room` that the member takes."""
         return size_of(self.protocols) + len(self.assignment)
 
     def vote(self, candidates: Container[str]) -> str:
-        """Return the member's preferred candidate. The member must support one of them."""
+        """Return the protocol that the member prefers among the candidates.
+
+        The member must support one of the candidates.
+        """
         return next(name for name, _ in self.protocols if name in candidates)
 
     @property
@@ -87,7 +93,7 @@ class Member:
 
     @property
     def needs_no_heartbeat(self) -> bool:
-        """Whether the session continues without heartbeats: a member cannot send them during a pending request.
+        """Return whether the session continues without heartbeats: no member can send them during a pending request.
 
         A new member's session ends nevertheless, so that rebalances do not wait for a client that has disconnected.
         """
@@ -95,7 +101,7 @@ class Member:
 
 
 def metadata_of(protocols: Sequence[ClassicProtocol], protocol: str) -> bytes:
-    """Return the metadata for the protocol. Raises KeyError if the protocol is not one of them."""
+    """Return a member's metadata for one of its protocols. Raises KeyError if `protocols` lacks the protocol."""
     for name, metadata in protocols:
         if name == protocol:
             return metadata

@@ -17,7 +17,7 @@ _AT_ONCE_MAX = 100
 
 
 class Members:
-    """Members by id, in the order in which they joined."""
+    """The members of a classic group by id, in the order in which they joined."""
 
     def __init__(self) -> None:
         self.by_id: OrderedDict[str, Member] = OrderedDict()
@@ -41,7 +41,7 @@ class Members:
 
     @property
     def are_many(self) -> bool:
-        """Whether a decision that reads all members is made in steps."""
+        """Return whether the group has so many members that a decision that reads all of them is made in steps."""
         return len(self.by_id) > _AT_ONCE_MAX
 
     def add(self, member: Member, join: DeferredAnswer[JoinAnswer] | None = None) -> None:
@@ -68,12 +68,12 @@ class Members:
         self._count(protocols, 1)
 
     def wait_for_join(self, member: Member, join: DeferredAnswer[JoinAnswer] | None) -> None:
-        """Set the answer to the member's pending JoinGroup; None if it has no pending one."""
+        """Set the answer to the member's pending JoinGroup; None if the member has no pending JoinGroup."""
         self.joining += (join is not None) - (member.join is not None)
         member.join = join
 
     def wait_for_sync(self, member: Member, sync: DeferredAnswer[SyncAnswer] | None) -> None:
-        """Set the answer to the member's pending SyncGroup; None if it has no pending one."""
+        """Set the answer to the member's pending SyncGroup; None if the member has no pending SyncGroup."""
         member.sync = sync
         if sync is None:
             self.syncing.pop(member.member_id, None)
@@ -86,17 +86,17 @@ class Members:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance timeout in milliseconds. Reads all members."""
+        """Return the longest rebalance timeout of the members in milliseconds. Reads all members."""
         return max([0, *(member.rebalance_timeout_ms for member in self.by_id.values())])
 
     def can_talk_with(self, protocols: Sequence[ClassicProtocol]) -> bool:
-        """Whether all members support one of these protocols."""
+        """Return whether all members support one of these protocols."""
         return any(self._supporters.get(name, 0) == len(self.by_id) for name, _ in protocols)
 
     def elected_protocol(self) -> Steps[str]:
         """Return the protocol that most members prefer, among those that all members support.
 
-        Reads all members; the group must have some.
+        Reads all members; the group must have at least one.
         """
         candidates = {name for name, count in self._supporters.items() if count == len(self.by_id)}
         if len(candidates) == 1:
@@ -105,7 +105,7 @@ class Members:
         return votes.most_common(1)[0][0]
 
     def refusal(self, member_id: str, group_instance_id: str | None) -> ErrorCode | None:
-        """Return the error for a client that does not match a member; None if it matches one."""
+        """Return the error for a client that does not match a member; None for a client that does."""
         if group_instance_id is not None:
             known = self.static.get(group_instance_id)
             if known is None:

@@ -22,11 +22,14 @@ from broker_runtime.groups.state import GroupsState
 
 T = TypeVar("T")
 Decided = tuple[Sequence[GroupRecord], T]
-"""The records to write, and the answer."""
+"""The records to write and the answer: the result of a decision."""
 
 
 class ModernGroups(Protocol):
-    """Decides requests for a group of another type, even an empty one, which a classic member may take over."""
+    """Decides requests of classic members for a group of another type.
+
+    The group may be empty: a classic member may take over such a group.
+    """
 
     def join(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: JoinRequest

@@ -12,7 +12,7 @@ T = TypeVar("T")
 Records = Sequence[GroupRecord]
 
 PORTION = 50
-"""Items of one portion. Each answer wakes a task that writes it: a portion takes a few milliseconds."""
+"""Number of items of one portion, which takes a few milliseconds: each answer wakes a task that writes it."""
 
 
 def in_portions(
@@ -22,10 +22,10 @@ def in_portions(
     each: Callable[[T], None],
     last: Callable[[], Records] = lambda: (),
 ) -> Records:
-    """Process the first portion immediately and schedule the others.
+    """Process the first portion of the items immediately, and schedule the others.
 
     `each` must check whether its item is still relevant. `last` is called after the last item and returns records to
-    write. They are returned here if the first portion was the only one.
+    write. This function returns these records if the first portion was the only one.
     """
     return _Portions((group_id, object()), environment, iter(items), each, last).next()
 

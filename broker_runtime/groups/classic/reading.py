@@ -17,7 +17,8 @@ from broker_runtime.groups.group import CONSUMER
 def read_topics(group: ClassicGroup, environment: GroupEnvironment, metadata: Iterable[bytes]) -> None:
     """Set the topics of this generation from its members' metadata.
 
-    They stay None if some metadata cannot be parsed, or if there are more topics than sluicegate.group.topics.max.
+    The topics stay None if some metadata cannot be parsed, or if there are more topics than
+    sluicegate.group.topics.max.
     """
     group.topics = None
     in_portions(group.group_id, environment, reading(group, environment, metadata), lambda _: None)

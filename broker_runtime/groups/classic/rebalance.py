@@ -24,14 +24,15 @@ Records = Sequence[GroupRecord]
 NOTHING: Records = ()
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a new member may wait for its first answer, as in Kafka.
+"""Limit of the time that a new member waits for its first answer, in milliseconds, as in Kafka.
 
-It cannot send heartbeats meanwhile. Without the limit, each rebalance would wait for a client that has disconnected.
+The member cannot send heartbeats meanwhile. Without the limit, each rebalance would wait for a client that has
+disconnected.
 """
 
 
 def prepare_or_complete(group: ClassicGroup, environment: GroupEnvironment) -> Records:
-    """Start a rebalance, or complete the current one if possible.
+    """Start a rebalance, or complete the current rebalance if possible.
 
     Called after a member has joined, left or changed its subscription.
     """
@@ -65,7 +66,10 @@ def prepare(group: ClassicGroup, environment: GroupEnvironment) -> Records:
 
 
 def resume(group: ClassicGroup, environment: GroupEnvironment) -> Records:
-    """Start the timeout of a group that is in PreparingRebalance because of its record, or complete the rebalance."""
+    """Continue the rebalance of a group that was loaded in PreparingRebalance.
+
+    Complete it if all members have joined, otherwise start its timeout.
+    """
     if group.members.all_joined:
         return complete(group, environment)
     _wait_for_joins(group, environment)
@@ -133,7 +137,7 @@ def _remove_all(group: ClassicGroup, environment: GroupEnvironment, gone: Sequen
 
 
 def fence(group: ClassicGroup, environment: GroupEnvironment, member: Member) -> None:
-    """Remove a static member's old instance because a new one takes its place.
+    """Remove a static member's old instance because a new instance takes its place.
 
     Pending requests get FENCED_INSTANCE_ID.
     """
@@ -141,7 +145,7 @@ def fence(group: ClassicGroup, environment: GroupEnvironment, member: Member) ->
 
 
 def remove(group: ClassicGroup, environment: GroupEnvironment, member: Member) -> None:
-    """Remove a member.
+    """Remove a member from a classic group.
 
     Its pending requests get UNKNOWN_MEMBER_ID. The caller decides what follows for the other members.
     """
@@ -175,7 +179,7 @@ def remove_pending(group: ClassicGroup, environment: GroupEnvironment, member_id
 def forget(group: ClassicGroup, environment: GroupEnvironment) -> None:
     """Cancel the timers of a group that has ended.
 
-    It has no members, or it was upgraded to KIP-848 with the same members.
+    The group has no members, or it was upgraded to KIP-848 with the same members.
     """
     environment.timers.cancel(_join_key(group))
     environment.timers.cancel(_sync_key(group))
@@ -193,7 +197,7 @@ def renew_session(group: ClassicGroup, environment: GroupEnvironment, member_id:
 
 
 def has_synced(group: ClassicGroup, environment: GroupEnvironment, member_id: str) -> None:
-    """Note that the member has sent its SyncGroup, so that the group does not wait for it any more."""
+    """Record that the member has sent its SyncGroup, so that the group no longer waits for it."""
     pending = group.members.pending_sync
     if member_id in pending:
         pending.remove(member_id)
@@ -220,7 +224,7 @@ def fail_pending_syncs(group: ClassicGroup, environment: GroupEnvironment, error
 
 
 def joined_members(group: ClassicGroup, protocol: str) -> Steps[tuple[JoinedMember, ...]]:
-    """Return the descriptions of all members for the leader."""
+    """Return the descriptions of all members for the leader, in steps."""
 
     def described(member: Member) -> JoinedMember:
         return JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol))

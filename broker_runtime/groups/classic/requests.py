@@ -11,12 +11,12 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.records import ClassicProtocol
 
 NO_ID = ""
-"""A member id that is not known or not sent."""
+"""The member id of a client whose id is not known or not sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """A JoinGroup. `member_id` is empty if the client has none yet."""
+    """A JoinGroup request. `member_id` is empty if the client has no id yet."""
 
     group_id: str
     member_id: str
@@ -29,13 +29,13 @@ class JoinRequest:
     protocols: tuple[ClassicProtocol, ...]
     """The protocols that the member supports, preferred ones first."""
     needs_known_id: bool = True
-    """A dynamic member without an id gets one and must send the request again (JoinGroup 4, KIP-394)."""
+    """Whether a dynamic member without an id gets one and must send the request again (JoinGroup 4, KIP-394)."""
     can_skip_assignment: bool = True
-    """The client understands that it leads but must not assign (JoinGroup 9, KIP-814)."""
+    """Whether the client understands that it leads but must not assign (JoinGroup 9, KIP-814)."""
 
 
 class JoinedMember(NamedTuple):
-    """A member as described to the leader; there may be thousands."""
+    """A member in the answer to the leader's JoinGroup, which may list thousands."""
 
     member_id: str
     group_instance_id: str | None
@@ -58,7 +58,7 @@ class JoinAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """A SyncGroup. `assignments` are by member id and used only if the leader sends them.
+    """A SyncGroup request. `assignments` are by member id, and used only if the leader sends them.
 
     Protocol names are None if the request has none (before version 5).
     """
@@ -84,7 +84,7 @@ class SyncAnswer:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRequest:
-    """A Heartbeat. The answer is an error code."""
+    """A Heartbeat request, which is answered with an error code."""
 
     group_id: str
     member_id: str
@@ -94,7 +94,7 @@ class HeartbeatRequest:
 
 @dataclass(frozen=True, slots=True)
 class LeavingMember:
-    """A member to remove.
+    """A member that a LeaveGroup removes.
 
     An administrator sends an instance id and an empty member id, which match the current static member.
     """
@@ -105,7 +105,7 @@ class LeavingMember:
 
 @dataclass(frozen=True, slots=True)
 class LeaveRequest:
-    """A LeaveGroup. Since version 3 it may name several members."""
+    """A LeaveGroup request. Since version 3, the request may name several members."""
 
     group_id: str
     members: tuple[LeavingMember, ...]

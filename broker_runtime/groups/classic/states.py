@@ -5,16 +5,16 @@ from enum import Enum
 
 
 class ClassicState(Enum):
-    """The state of a group. The values are those of ListGroups and DescribeGroups."""
+    """The state of a classic group. The values are those of ListGroups and DescribeGroups."""
 
     EMPTY = "Empty"
-    """The group has no members. It may have offsets."""
+    """The group has no members. The group may have offsets."""
     PREPARING_REBALANCE = "PreparingRebalance"
     """The coordinator gathers JoinGroup requests."""
     COMPLETING_REBALANCE = "CompletingRebalance"
     """A generation has started and waits for its leader's assignment."""
     STABLE = "Stable"
-    """The assignment is durable, and each member may get its part."""
+    """The assignment is durable, and each member may get its part of the assignment."""
     DEAD = "Dead"
     """The group does not exist here."""
 

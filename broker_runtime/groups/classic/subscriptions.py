@@ -12,7 +12,7 @@ _NAME_BYTES_MIN = 2
 
 
 def names_too_many(metadata: bytes, topics_max: int) -> bool:
-    """Whether the metadata names more topics than that. False for bytes that are not a subscription."""
+    """Return whether the metadata names more than `topics_max` topics. False for bytes that are not a subscription."""
     if len(metadata) < _VERSION_AND_COUNT.size:
         return False
     count: int = _VERSION_AND_COUNT.unpack_from(metadata)[1]
@@ -20,7 +20,7 @@ def names_too_many(metadata: bytes, topics_max: int) -> bool:
 
 
 def subscribed_topics(metadata: bytes) -> Iterator[list[str]]:
-    """Yield the topics' names, up to 16 at a time. Raises ValueError for bytes that are not a subscription.
+    """Yield the names of the topics in a subscription, up to 16 at a time. Raises ValueError for other bytes.
 
     The layout is an int16 version, an int32 count and the names. A negative version, or a negative count, is refused as
     in Kafka: the offsets of a group whose subscription is unknown do not expire.

@@ -12,7 +12,10 @@ from broker_runtime.groups.classic.states import ClassicState
 
 
 class Event(Enum):
-    """A request with its sender, or a timer that is due. The values are texts for the documentation."""
+    """An event of a classic group: a request with its sender, or a due timer.
+
+    The values are texts for documentation.
+    """
 
     NEW = "JoinGroup, no member id (version 4 and later)"
     NEW_WITHOUT_ASKING = "JoinGroup, no member id (before version 4)"
@@ -55,7 +58,7 @@ class Event(Enum):
 
 
 class RequestOutcome(Enum):
-    """The outcomes that are not error codes."""
+    """The outcomes of requests that are not error codes."""
 
     WAITS = "waits"
     """The answer is sent later."""
@@ -64,7 +67,7 @@ class RequestOutcome(Enum):
 
 
 class Cell(NamedTuple):
-    """One cell of the table. `then` is None if the state does not change."""
+    """One cell of the table of a classic group's states and requests. `then` is None if the state does not change."""
 
     answer: ErrorCode | RequestOutcome
     then: ClassicState | None = None
@@ -156,4 +159,7 @@ _ROWS: Mapping[Event, tuple[Cell | None, ...]] = {
 TABLE: Mapping[tuple[ClassicState, Event], Cell | None] = {
     (state, event): cell for event in Event for state, cell in zip(STATES, _ROWS[event], strict=True)
 }
-"""All cells. In the state Dead there is no group. A cell is None if the event cannot occur in the state."""
+"""The cell for each state and event. None if the event cannot occur in the state.
+
+In the state Dead there is no group.
+"""

@@ -43,8 +43,8 @@ def advance(
 ) -> Steps[ConsumerMember]:
     """Advance the member and return its new version. `member` has the properties of the request.
 
-    `topic_filter` hides topics from the expressions of the group. A member of the classic protocol has none, and leaves
-    expressions to the members that have them.
+    `topic_filter` hides topics from the expressions of the group. A member of the classic protocol has no filter: it
+    leaves the group's expressions to other members.
 
     Raises KafkaError (INVALID_REGULAR_EXPRESSION, INVALID_REQUEST).
     """

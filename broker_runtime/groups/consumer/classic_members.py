@@ -53,7 +53,7 @@ _BYTES_AT_ONCE_MAX = 4_096
 
 
 class ClassicMembers:
-    """Implements `classic.modern.ModernGroups`.
+    """Decides classic members' requests for a KIP-848 group: implements `classic.modern.ModernGroups`.
 
     Push groups have no members of the classic protocol, and accept none while they have consumers.
     """

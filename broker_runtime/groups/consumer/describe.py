@@ -11,9 +11,9 @@ from broker_runtime.groups.state import GroupsState
 
 
 class DescribedGroup(NamedTuple):
-    """A group after its last decision.
+    """A group after its last decision, for a description.
 
-    It does not change, so that it can be sent over many iterations of the event loop.
+    The description does not change, so that it can be sent over many iterations of the event loop.
     """
 
     group_id: str
@@ -27,7 +27,7 @@ class DescribedGroup(NamedTuple):
 
 
 def describe(state: GroupsState, environment: GroupEnvironment, group_id: str) -> DescribedGroup:
-    """Describe the group. Raises KafkaError (GROUP_ID_NOT_FOUND)."""
+    """Return the description of a KIP-848 group. Raises KafkaError (GROUP_ID_NOT_FOUND)."""
     group = find_consumer_group(state, group_id)
     assignor = group.subscriptions.preferred_assignor(None, None) or environment.config.group_consumer_assignors[0]
     members = tuple(group.members.values())
@@ -37,7 +37,7 @@ def describe(state: GroupsState, environment: GroupEnvironment, group_id: str) -
 
 
 def held(member: ConsumerMember) -> Assignment:
-    """Return the partitions that the member owns, including those that it has not given up yet."""
+    """Return the partitions that the member owns, including those to be revoked that the member still has."""
     assigned, pending = member.current.assigned_partitions, member.current.partitions_pending_revocation
     if not pending:
         return assigned

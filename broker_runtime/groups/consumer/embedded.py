@@ -19,17 +19,20 @@ PartitionsByName = Mapping[str, tuple[int, ...]]
 
 
 class EmbeddedSubscription(NamedTuple):
-    """The subscription in a member's metadata."""
+    """The subscription of a classic member, as its bytes for the assignor contain it."""
 
     version: int
     topics: tuple[str, ...]
     owned: PartitionsByName | None
-    """None if the version does not have this field."""
+    """The partitions that the member owns; None if the version does not have this field."""
     rack_id: str | None
 
 
 class EmbeddedAssignment(NamedTuple):
-    """A member's assignment; `user_data` belongs to the client's own assignor."""
+    """The assignment to a classic member, as the bytes of the classic protocol contain it.
+
+    `user_data` belongs to the client's own assignor.
+    """
 
     partitions: PartitionsByName
     user_data: bytes
@@ -107,12 +110,12 @@ class _Bytes:
 
 
 def subscription_version(metadata: bytes) -> int:
-    """Return the version of a member's metadata and read nothing else. Raises ValueError."""
+    """Return the version of a member's metadata without reading the rest. Raises ValueError."""
     return _Bytes(metadata).version()
 
 
 def read_subscription(metadata: bytes) -> Steps[EmbeddedSubscription]:
-    """Read a member's subscription. Raises ValueError."""
+    """Parse the subscription of a classic member. Raises ValueError."""
     reader = _Bytes(metadata)
     version = reader.version()
     topics = yield from reader.names()
@@ -124,7 +127,7 @@ def read_subscription(metadata: bytes) -> Steps[EmbeddedSubscription]:
 
 
 def read_assignment(assignment: bytes) -> Steps[EmbeddedAssignment]:
-    """Read a member's assignment. Raises ValueError. Empty bytes are an assignment without partitions."""
+    """Parse the assignment of a classic member. Raises ValueError. Empty bytes are an assignment without partitions."""
     if not assignment:
         return EmbeddedAssignment({}, b"")
     reader = _Bytes(assignment)

@@ -31,11 +31,14 @@ from broker_runtime.slicing.steps import Steps
 log = logging.getLogger(__name__)
 
 SESSION, REBALANCE, JOIN, SYNC = MEMBER_TIMERS = ("session", "rebalance", "join", "sync")
-"""A member may have one timer of each of these kinds; keys are (group id, kind, member id). `ended` cancels them."""
+"""The kinds of timers of a member, at most one timer of each. Keys are (group id, kind, member id).
+
+The module `ended` cancels these timers.
+"""
 
 
 def arm_session(group_id: str, member: ConsumerMember, environment: GroupEnvironment) -> None:
-    """Remove the member if it sends nothing for one session.
+    """Set the timer that removes the member if it sends nothing for one session.
 
     A member of the classic protocol has its own session timeout.
     """
@@ -50,7 +53,7 @@ def arm_session(group_id: str, member: ConsumerMember, environment: GroupEnviron
 
 
 def arm_rebalance(group_id: str, member: ConsumerMember, environment: GroupEnvironment) -> None:
-    """Remove the member if it has not given up its partitions within its rebalance timeout."""
+    """Set the timer that removes the member if it has not revoked its partitions within its rebalance timeout."""
     environment.timers.schedule(
         (group_id, REBALANCE, member.member_id),
         member.metadata.rebalance_timeout_ms / 1000,
@@ -69,7 +72,7 @@ def stop_waiting(group_id: str, member_id: str, environment: GroupEnvironment) -
 
 
 def removal(group_id: str, member_id: str) -> list[GroupRecord]:
-    """Return the tombstones of one member."""
+    """Return the tombstones that remove one member of a KIP-848 group."""
     return [
         GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
         GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
@@ -80,9 +83,9 @@ def removal(group_id: str, member_id: str) -> list[GroupRecord]:
 def fence(
     group: ConsumerGroup, members: Sequence[ConsumerMember], environment: GroupEnvironment
 ) -> Steps[list[GroupRecord]]:
-    """Return the records that remove the members. They are removed once the log has taken their tombstones.
+    """Return the records that remove the members once the log has taken them.
 
-    Their timers stay until then: if the log refuses the records, only the timers can remove the members later.
+    The members' timers stay until then: if the log refuses the records, only the timers can remove the members later.
     """
     group_id, subscriptions = group.group_id, group.subscriptions
     records = [tombstone for member in members for tombstone in removal(group_id, member.member_id)]
@@ -106,7 +109,10 @@ def fence(
 
 
 def find_consumer_group(state: GroupsState, group_id: str) -> ConsumerGroup:
-    """Return the group. Raises KafkaError (GROUP_ID_NOT_FOUND), also for a group of another type."""
+    """Return the KIP-848 group with this id.
+
+    Raises KafkaError (GROUP_ID_NOT_FOUND), also for a group of another type.
+    """
     group = state.groups.get(group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")

@@ -38,19 +38,19 @@ size."""
 
 
 class ConsumerHeartbeatAnswer(NamedTuple):
-    """The answer to a member."""
+    """The answer to a ConsumerGroupHeartbeat."""
 
     member_id: str
     member_epoch: int
     heartbeat_interval_ms: int = 0
     assignment: Assignment | None = None
-    """None: the assignment has not changed."""
+    """The new assignment; None if the assignment has not changed."""
 
 
 def heartbeat(
     state: GroupsState, environment: GroupEnvironment, request: ConsumerHeartbeatRequest
 ) -> Deciding[GroupRecord, ConsumerHeartbeatAnswer]:
-    """Decide a heartbeat, in steps if it takes long. Raises KafkaError."""
+    """Decide a heartbeat, in steps if the decision takes long. Raises KafkaError."""
     answer = settled(state, environment, request)
     if answer is not None:
         return (), answer
@@ -106,9 +106,9 @@ def _heartbeat(
 def settled(
     state: GroupsState, environment: GroupEnvironment, request: ConsumerHeartbeatRequest
 ) -> ConsumerHeartbeatAnswer | None:
-    """Return the answer to a member that only renews its session and has nothing else to do.
+    """Return the answer to a member that only renews its session.
 
-    None: `heartbeat` has to decide the request.
+    None if `heartbeat` has to decide the request.
     """
     group = state.groups.get(request.group_id)
     if not isinstance(group, ConsumerGroup) or request.member_epoch <= 0 or not request.changes_nothing:

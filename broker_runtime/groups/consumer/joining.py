@@ -21,7 +21,7 @@ from broker_runtime.slicing.steps import Steps
 
 
 class Speaker(NamedTuple):
-    """The member that sent a heartbeat."""
+    """The sender of a heartbeat: the member, and what the group knows of it."""
 
     member: ConsumerMember
     """The member before the request; a new one has no partitions yet."""
@@ -31,7 +31,7 @@ class Speaker(NamedTuple):
     None if there is neither.
     """
     replaced_id: str | None = None
-    """The id of a static member's former instance, if it was a different one."""
+    """The id of a static member's former instance; None if the id is the same."""
 
 
 def speaker_of(
@@ -59,10 +59,13 @@ def speaker_of(
 def begin_session(
     state: GroupsState, group: ConsumerGroup, speaker: Speaker, moved: ConsumerMember, environment: GroupEnvironment
 ) -> None:
-    """Begin the session of the member that sent a request, which is `moved` once the log has taken its records.
+    """Start the session timer of the member that sent a heartbeat.
 
-    A member of the group gets a whole session even if the log refuses the records, because it is alive. A consumer that
-    the log refuses as a member gets none."""
+    `moved` is the member with the changes of this decision. An existing member gets a new session at once, even if the
+    log refuses the records of the decision: the heartbeat shows that the member is alive. The session of a new member,
+    or of the next instance of a static one, starts when the log has taken the records, and never if the log refuses
+    them.
+    """
     if speaker.registered is speaker.member and state.groups.get(group.group_id) is group:
         arm_session(group.group_id, moved, environment)
     else:

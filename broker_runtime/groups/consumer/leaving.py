@@ -16,7 +16,7 @@ from broker_runtime.slicing.steps import Steps
 def leave(
     state: GroupsState, environment: GroupEnvironment, request: ConsumerHeartbeatRequest
 ) -> Steps[Sequence[GroupRecord]]:
-    """Return the records for the leaving member. Raises KafkaError.
+    """Return the records that remove the leaving member. Raises KafkaError.
 
     A static member that leaves temporarily keeps its partitions and its session.
     """

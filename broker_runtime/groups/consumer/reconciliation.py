@@ -22,18 +22,20 @@ class Goal:
     """The epoch of the target assignment."""
     target: Assignment
     is_subscribed: Callable[[UUID], bool]
-    """Whether the member subscribes to the topic. It gives up and never gets other topics, whatever the target
-    contains."""
+    """A function that returns whether the member subscribes to the topic.
+
+    The member gives up other topics and never gets them, whatever the target contains.
+    """
     free: Callable[[UUID, Sequence[int]], Sequence[int]]
-    """Returns those of a topic's partitions that no member owns."""
+    """A function that returns those of a topic's partitions that no member owns."""
 
 
 def reconcile(
     member: ConsumerMember, goal: Goal, owned: Assignment | None, subscription_changed: bool
 ) -> Steps[ConsumerMember]:
-    """Return the member after its next step; the same object if it cannot take one.
+    """Return the member after its next step of reconciliation; the same object if no step is possible.
 
-    `owned` is what the member reports as owned.
+    `owned` has the partitions that the member reports as owned.
     """
     current = member.current
     waits = current.state == MemberState.STABLE and member.epoch == goal.epoch

@@ -29,8 +29,11 @@ from broker_runtime.slicing.steps import Steps
 log = logging.getLogger(__name__)
 
 Found = Mapping[str, tuple[str, ...] | KafkaError]
-"""Sorted topics by expression. An error for an expression that matches too many topics, or that is not valid in RE2:
-another coordinator may have written it."""
+"""The result of matching expressions: sorted topics by expression, or an error.
+
+An error stands for an expression that matches too many topics, or that is not valid in RE2: another coordinator may
+have written it.
+"""
 
 _TOO_MANY = ErrorCode.INVALID_REQUEST
 _SHOWN = 50
@@ -67,7 +70,7 @@ def change_regex(group: ConsumerGroup, change: MemberChange, records: list[Group
 
 
 def refresh_is_due(group: ConsumerGroup, change: MemberChange | None, environment: GroupEnvironment) -> bool:
-    """Whether the expressions must be matched with the topics now, with `change` taken into account."""
+    """Return whether the group's expressions must be matched with the topics now, after `change`."""
     wanted = group.subscriptions.regexes if change is None else _wanted(group, change)
     if not wanted or group.resolving:
         return False

@@ -35,12 +35,15 @@ from broker_runtime.slicing.steps import Steps, gathered, listed
 log = logging.getLogger(__name__)
 
 AT_ONCE_MAX = 256
-"""Largest number of members and partitions that an assignment is computed for without a thread: about a millisecond."""
+"""Limit of members and partitions for computing an assignment without a thread, in about a millisecond."""
 _NAMES_LIKE_A_PARTITION = 32
 """Number of subscribed names that take as long as one partition."""
 _ASSIGNMENT, _ADOPTION_ENDS = "assignment", "adoption ends"
 ASSIGNMENT_TIMERS = (_ASSIGNMENT, _ADOPTION_ENDS)
-"""A group may have one timer of each of these kinds; keys are (group id, kind). `ended` cancels them."""
+"""The kinds of timers of a group, at most one timer of each. Keys are (group id, kind).
+
+The module `ended` cancels these timers.
+"""
 _ADOPTION_S = 10
 """Maximum time between two chunks of an assignment that is being written, in seconds.
 
@@ -51,7 +54,10 @@ _CHUNK_RECORDS = 64
 
 
 class MemberChange(NamedTuple):
-    """The change of one member in a decision, before its records are applied. None: the member joins, or leaves."""
+    """The change of one member in a decision, before its records are applied.
+
+    `before` is None for a joining member, `after` for a leaving one.
+    """
 
     before: ConsumerMember | None
     after: ConsumerMember | None
@@ -60,14 +66,17 @@ class MemberChange(NamedTuple):
 
 
 class Target(NamedTuple):
-    """The target that one member follows."""
+    """The assignment of partitions that one member of a KIP-848 group moves towards."""
 
     epoch: int
     of_member: Assignment
 
 
 class Computed(NamedTuple):
-    """A computed assignment. `changed` has the members whose target has changed, each with its instance id."""
+    """A newly computed assignment of a KIP-848 group's partitions.
+
+    `changed` has the members whose target has changed, each with its instance id.
+    """
 
     epoch: int
     changed: list[tuple[str, str | None, Assignment]]
@@ -76,7 +85,7 @@ class Computed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentWork:
-    """The input of an assignment. It does not change."""
+    """The input for computing an assignment, which does not change."""
 
     group_id: str
     epoch: int
@@ -115,7 +124,7 @@ def target_for(
     environment: GroupEnvironment,
     records: list[GroupRecord],
 ) -> Steps[Target]:
-    """Return the target that the changed member follows now, and compute an assignment if one is due.
+    """Return the target that the changed member follows now, and compute an assignment if it is due.
 
     `epoch` is the group's. A computed assignment is appended to `records`.
     """

@@ -49,9 +49,9 @@ log = logging.getLogger(__name__)
 
 
 def upgraded(group: ClassicGroup, environment: GroupEnvironment, records: list[GroupRecord]) -> Steps[ConsumerGroup]:
-    """Return the upgraded group. Its records are appended to `records`, which must be written as a `EmptyTarget`.
+    """Return the upgraded group, and append its records to `records`.
 
-    Raises KafkaError (GROUP_ID_NOT_FOUND).
+    The records must be written as an `EmptyTarget`. Raises KafkaError (GROUP_ID_NOT_FOUND).
     """
     config = environment.config
     if not MigrationPolicy.of(config).upgrade:
@@ -75,7 +75,10 @@ def upgraded(group: ClassicGroup, environment: GroupEnvironment, records: list[G
 
 
 def release_soon(group: ClassicGroup, environment: GroupEnvironment) -> None:
-    """Finish the upgrade once the log has taken it: waiting members must join again, and all sessions continue."""
+    """Finish the upgrade once the log has taken its records.
+
+    Waiting members must join again, and all sessions continue.
+    """
     environment.timers.schedule((group.group_id, "upgraded"), 0, partial(_release_waiting, group, environment))
 
 

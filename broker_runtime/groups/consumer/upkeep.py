@@ -14,7 +14,7 @@ from broker_runtime.slicing.steps import Steps, chosen, gathered, listed
 
 
 def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
-    """Start the sessions of all members from the beginning after a load, because the remaining times are not known.
+    """Start the sessions of all members from the beginning after a load, because remaining times are not known.
 
     Also continue assignments and downgrades that are due.
     """

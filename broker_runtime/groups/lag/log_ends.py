@@ -19,7 +19,10 @@ _ANY_EPOCH = -1
 
 
 class LogEndReader:
-    """Owns a connection to each broker that has been sent a request."""
+    """Reads the ends of partitions' logs from their leaders.
+
+    Owns a connection to each broker that has been sent a request.
+    """
 
     def __init__(
         self,
@@ -38,9 +41,9 @@ class LogEndReader:
         self._leaders = PartitionLeaders(image, link_to, timeout_s)
 
     async def of(self, partitions: Iterable[Partition]) -> tuple[dict[Partition, int], list[KafkaError]]:
-        """Return the ends that could be read, and the errors for the others.
+        """Return the ends that could be read, and the errors of the leaders that did not answer.
 
-        Partitions of deleted topics are in neither.
+        Partitions of deleted topics have no end.
         """
         ends: dict[Partition, int] = {}
         errors: list[KafkaError] = []

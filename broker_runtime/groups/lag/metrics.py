@@ -18,7 +18,10 @@ Offsets = Mapping[Partition, int]
 
 @dataclass(frozen=True, slots=True)
 class LagMetrics:
-    """The result of one measurement. `by_group` has the number of records left to read, by group and topic."""
+    """The lag of groups from one measurement.
+
+    `by_group` has the number of records left to read, by group and topic.
+    """
 
     by_group: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     left_out: int = 0
@@ -33,12 +36,15 @@ class Sampled:
     left_out: int
 
     def partitions(self) -> Iterator[Partition]:
-        """All partitions. A partition that several groups read occurs once for each of them."""
+        """Yield all partitions with committed offsets.
+
+        A partition that several groups read occurs once for each of them.
+        """
         return chain.from_iterable(self.committed.values())
 
 
 def sample(shards: "Iterable[CommittedOffsets]", groups_max: int, partitions_max: int) -> Iterator["Sampled | None"]:
-    """Read one group in each step, so that the caller can let the event loop run in between.
+    """Read the committed offsets of one group in each step, so that the event loop can run in between.
 
     Yields None after each step, and the result at the end.
     """
@@ -59,7 +65,7 @@ def sample(shards: "Iterable[CommittedOffsets]", groups_max: int, partitions_max
 
 
 def lag_by_topic(committed: Offsets, ends: Offsets) -> dict[str, int]:
-    """Return the lag by topic.
+    """Return the number of records that a group has yet to read, by topic.
 
     A partition with an unknown end is left out. An offset beyond the end counts as a lag of 0.
     """

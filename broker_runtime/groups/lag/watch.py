@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Ends(Protocol):
-    """Reads the ends of partitions, see `log_ends.LogEndReader`."""
+    """Reads the ends of partitions' logs, see `log_ends.LogEndReader`."""
 
     async def of(self, partitions: Iterable[Partition]) -> tuple[dict[Partition, int], list[KafkaError]]: ...
 
@@ -28,14 +28,14 @@ class Ends(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LagReading:
-    """The shown figures, and the end of the last measurement that all leaders answered (monotonic seconds)."""
+    """The shown lag, and the end of the last measurement that all leaders answered (monotonic seconds)."""
 
     figures: LagMetrics
     whole_at_s: float
 
 
 class LagWatch:
-    """Owns the figures; they are not durable.
+    """Measures the lag of groups periodically, and keeps the last result in memory.
 
     If a leader does not answer, the last known ends of its partitions are used, and the measurement is not complete.
     """
@@ -53,7 +53,7 @@ class LagWatch:
         self.shown = LagReading(LagMetrics(), clock.monotonic())
 
     async def run(self) -> None:
-        """Measure periodically until the task is cancelled. Returns immediately if no group is to be shown."""
+        """Measure the lag periodically until the task is cancelled. Return immediately if no group is to be shown."""
         while self._config.sluicegate_group_lag_groups_max > 0:
             await asyncio.sleep(self._config.sluicegate_group_lag_interval_ms / 1000)
             await self.poll()

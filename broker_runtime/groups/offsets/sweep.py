@@ -10,20 +10,21 @@ from uuid import UUID
 
 from broker_runtime.groups.group import OffsetRetention
 from broker_runtime.groups.offsets.delete import CHUNK, tombstone
+from broker_runtime.groups.pending_offsets import Partition
 from broker_runtime.groups.records import GroupRecord, OffsetCommitValue
 from broker_runtime.groups.state import GroupsState
 
 _Step = Sequence[GroupRecord]
 """The result of one check: the tombstones that belong together."""
-_Judge = Callable[[str, OffsetCommitValue], bool]
-"""Whether to delete this offset of a topic."""
+_Judge = Callable[[Partition, OffsetCommitValue], bool]
+"""Whether to delete this committed offset of a partition."""
 _JudgeOf = Callable[[str], _Judge | None]
 """Returns the judge of a group in its current state; None if none of its offsets is to be deleted."""
 _STAYS: _Step = ()
 
 
 class Sweep:
-    """One scan of everything that exists when it begins.
+    """One scan of all groups and offsets that exist when the scan begins.
 
     Call `decide` until it returns that nothing is left to check.
     """
@@ -40,7 +41,7 @@ class Sweep:
         self._steps = None
 
     def decide(self, state: GroupsState) -> tuple[Sequence[GroupRecord], bool]:
-        """Return the tombstones of the next chunk, and whether there is more to check."""
+        """Return the tombstones of the next chunk, and whether more is left to check."""
         if self._steps is None:
             self._steps = self._begin(state, self)
         self.chunk += 1
@@ -50,13 +51,20 @@ class Sweep:
 
 
 def expired(retention_ms: int, now_ms: int) -> Sweep:
-    """Delete offsets that have expired (offsets.retention.minutes), and groups without members and offsets."""
+    """Return the sweep that deletes expired offsets, and groups without members and offsets.
+
+    The key offsets.retention.minutes sets when offsets expire. An offset stays while a transaction may replace it, and
+    so does the group.
+    """
 
     def steps(state: GroupsState, sweep: Sweep) -> Iterator[_Step]:
         def judge_of(group_id: str) -> _Judge | None:
             group = state.groups.get(group_id)
             retention = None if group is None else group.offset_retention()
-            return None if retention is None else _expiry(retention, retention_ms, now_ms)
+            if retention is None:
+                return None
+            expires = _expiry(retention, retention_ms, now_ms)
+            return lambda at, value: expires(at, value) and not state.pending.is_unstable(group_id, at)
 
         for group_id in list(state.groups):
             yield from _offsets(state, sweep, group_id, judge_of)
@@ -66,20 +74,37 @@ def expired(retention_ms: int, now_ms: int) -> Sweep:
 
 
 def topics_deleted(topics: Mapping[str, UUID]) -> Sweep:
-    """Delete the offsets of deleted topics, so that a new topic of the same name starts without offsets.
+    """Return the sweep that deletes the offsets of deleted topics.
 
-    `topics` has the ids of the deleted topics by name. Offsets that were committed for another topic of the name stay.
+    So a new topic of the same name starts without offsets. `topics` has the ids of the deleted topics by name. Offsets
+    that were committed for another topic of the name stay. The pending offsets of open transactions are deleted, too.
     """
 
-    def goes(topic: str, value: OffsetCommitValue) -> bool:
+    def is_gone(topic: str, value: OffsetCommitValue) -> bool:
         gone = topics.get(topic)
         return gone is not None and value.is_of(gone)
 
     def steps(state: GroupsState, sweep: Sweep) -> Iterator[_Step]:
+        def judge_of(group_id: str) -> _Judge:
+            # A tombstone would also delete what an open transaction commits for a new topic of the name.
+            return lambda at, value: (
+                is_gone(at[0], value) and all(is_gone(at[0], each) for each in state.pending.values_of(group_id, at))
+            )
+
         for group_id in state.offsets.groups():
-            yield from _offsets(state, sweep, group_id, lambda _: goes)
+            yield from _offsets(state, sweep, group_id, judge_of)
+        for group_id in list(state.pending.groups()):
+            yield from _pending(state, group_id, is_gone)
 
     return Sweep(steps)
+
+
+def _pending(state: GroupsState, group_id: str, is_gone: Callable[[str, OffsetCommitValue], bool]) -> Iterator[_Step]:
+    """Yield a tombstone for each partition of the group that has only pending offsets, all for deleted topics."""
+    for at in list(state.pending.of(group_id)):
+        values = list(state.pending.values_of(group_id, at))
+        goes = values and at not in state.offsets.of(group_id) and all(is_gone(at[0], value) for value in values)
+        yield (tombstone(group_id, *at),) if goes else _STAYS
 
 
 def _offsets(state: GroupsState, sweep: Sweep, group_id: str, judge_of: _JudgeOf) -> Iterator[_Step]:
@@ -91,29 +116,30 @@ def _offsets(state: GroupsState, sweep: Sweep, group_id: str, judge_of: _JudgeOf
             judged, goes = sweep.chunk, judge_of(group_id)
         if goes is None:
             return
-        topic, partition = at
         value = state.offsets.of(group_id).get(at)
-        if value is not None and goes(topic, value):
+        if value is not None and goes(at, value):
             sweep.decided.add(at)
-            yield (tombstone(group_id, topic, partition),)
+            yield (tombstone(group_id, *at),)
         else:
             yield _STAYS
 
 
 def _end(state: GroupsState, sweep: Sweep, group_id: str) -> _Step:
-    """Return the tombstones of the group itself, if it has no members and no offsets.
+    """Return the tombstones of the group itself, if it has no members, no offsets and no pending offsets.
 
     Offsets that are deleted in this chunk do not count.
     """
     group = state.groups.get(group_id)
     if group is None or not group.is_empty or not sweep.decided.issuperset(state.offsets.of(group_id)):
         return _STAYS
+    if state.pending.of(group_id):
+        return _STAYS
     return group.tombstones()
 
 
 def _expiry(retention: OffsetRetention, retention_ms: int, now_ms: int) -> _Judge:
-    def goes(topic: str, value: OffsetCommitValue) -> bool:
-        if topic in retention.subscribed:
+    def goes(at: Partition, value: OffsetCommitValue) -> bool:
+        if at[0] in retention.subscribed:
             return False
         if value.expire_timestamp_ms is not None:
             return now_ms >= value.expire_timestamp_ms

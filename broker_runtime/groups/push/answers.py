@@ -28,7 +28,7 @@ _TAKEN = "taken"
 
 
 class Answer(NamedTuple):
-    """An answer of the consumer that is registered on this connection. `offsets` is None if the answer has none."""
+    """An answer of the consumer that is registered on `connection`. `offsets` is None if the answer has none."""
 
     group_id: str
     consumer_id: str
@@ -98,7 +98,10 @@ def _is_there(state: GroupsState, group: PushGroup, member: PushMember) -> bool:
 
 
 def stop_answered(state: GroupsState, environment: PushEnvironment, answer: Answer) -> Decided:
-    """Note that the fetchers have stopped. The offsets are committed before another consumer reads the partitions."""
+    """Record that the consumer's fetchers have stopped.
+
+    The offsets are committed before another consumer reads the partitions.
+    """
     found = _find(state, environment, answer)
     if found is None:
         return NOTHING
@@ -158,7 +161,7 @@ def start_answered(state: GroupsState, environment: PushEnvironment, answer: Ans
 def connection_ended(
     state: GroupsState, environment: PushEnvironment, group_id: str, consumer_id: str, connection: int
 ) -> Decided:
-    """Remove the consumer: it has closed the connection, for example to shut down, or the connection broke."""
+    """Remove the consumer after its connection has ended: the consumer closed it, or the connection broke."""
     group = find_push_group(state, group_id)
     member = member_on(group, consumer_id, connection)
     if group is None or member is None:

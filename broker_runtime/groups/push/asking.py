@@ -21,7 +21,7 @@ _PORTION = 50
 
 
 def ask_awaited(group: PushGroup, environment: PushEnvironment, ask: Callable[[PushMember], None]) -> None:
-    """Call `ask` for all members that are awaited now and still are when their portion runs.
+    """Call `ask` for each member whose answer is awaited, in portions; skip members that are no longer awaited by then.
 
     Portions do not wait for other decisions: while thousands are pinged, each portion would wait for all of the pings.
     """
@@ -55,7 +55,7 @@ def call(
     what: StopFetcher | StartFetcher,
     when_late: GroupTimer,
 ) -> None:
-    """Send the call, and decide `when_late` if there is no answer after two thirds of the consumer's session.
+    """Send a call to the consumer. If its answer does not come within two thirds of its session, decide `when_late`.
 
     The wait starts again while the coordinator itself is late with this connection.
     """

@@ -15,7 +15,7 @@ from broker_runtime.groups.state import GroupsState
 def left_by(
     state: GroupsState, environment: GroupEnvironment, group: PushGroup, members: Sequence[PushMember], ends: Ends
 ) -> Sequence[GroupRecord]:
-    """Return the records of the consumers' last offsets, and the tombstones of their registrations.
+    """Return the records of the leaving consumers' last offsets, and the tombstones of their registrations.
 
     If they are the last members of a group with offsets, an empty group of the classic protocol stays. Its offsets
     expire some time after the group became empty (KIP-211).

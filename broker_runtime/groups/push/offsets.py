@@ -29,7 +29,10 @@ class Consumed(NamedTuple):
 
 
 def note(member: PushMember, told: Iterable[Consumed]) -> None:
-    """Keep the offsets of assigned partitions. An offset below 0 means that the consumer has not read anything yet."""
+    """Keep the offsets that the consumer reported for its assigned partitions.
+
+    An offset below 0 means that the consumer has not read anything yet.
+    """
     member.offsets_sent += 1
     for topic, partition, offset in told:
         key = (topic, partition)
@@ -83,7 +86,7 @@ def questions(
 
 
 def epoch_of(committed: OffsetCommitValue, leader_epoch: int) -> int:
-    """Return the epoch in which the offset was within the log; the current one if the commit does not have it."""
+    """Return the leader epoch of the committed offset; the current leader epoch if the commit has none."""
     return leader_epoch if committed.leader_epoch < 0 else committed.leader_epoch
 
 

@@ -22,7 +22,10 @@ from broker_runtime.groups.tally import Loss
 
 _PING = "ping"
 CONSUMER_TIMERS = (_PING, CALL)
-"""A consumer may have one timer of each of these kinds; keys are (group id, kind, id). `groups.ended` cancels them."""
+"""The kinds of timers of a consumer, at most one timer of each. Keys are (group id, kind, id).
+
+`groups.ended` cancels these timers.
+"""
 
 
 def ping_later(group: PushGroup, environment: PushEnvironment, member: PushMember, intervals: float = 1) -> None:
@@ -55,5 +58,8 @@ def _ping(environment: PushEnvironment, group: PushGroup, member: PushMember, st
 
 
 def await_return(group: PushGroup, environment: PushEnvironment, member: PushMember) -> None:
-    """Wait for a consumer in the log to register again, as long as for one that leaves pings unanswered."""
+    """Wait for a consumer in the log to register again.
+
+    The wait is as long as for a consumer that leaves pings unanswered.
+    """
     ping_later(group, environment, member, environment.config.sluicegate_group_push_ping_retries_max + 3)

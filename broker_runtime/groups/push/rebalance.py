@@ -33,7 +33,7 @@ _STEP, _GONE = "step", "gone"
 
 
 def want_rebalance(group: PushGroup, environment: PushEnvironment) -> None:
-    """Rebalance because consumers or topics have changed.
+    """Start a rebalance, because consumers or topics have changed.
 
     A running rebalance considers the change, or is completed first.
     """
@@ -51,7 +51,7 @@ def fail(
     why: str,
     ends: Ends | None = None,
 ) -> Sequence[GroupRecord]:
-    """Return the records that remove the consumers. They leave the group once the log has taken these.
+    """Return the records that remove the consumers once the log has taken them.
 
     `ends` are the ends of the logs that the consumers have read; by default, those that this broker knows. The
     consumers' timers stay until then: if the log refuses the records, only the timers can remove the consumers later.
@@ -173,7 +173,7 @@ def _stop(group: PushGroup, environment: PushEnvironment) -> None:
 
 
 def answered(group: PushGroup, environment: PushEnvironment, member: PushMember) -> None:
-    """Note the answer that the step waited for from this consumer. The caller has updated the member's counts."""
+    """Record the consumer's answer that the step waited for. The caller has updated the member's counts."""
     group.awaited.pop(member.consumer_id, None)
     if group.state is PushState.STOPPING:
         _continue_when_stopped(group, environment)

@@ -27,9 +27,10 @@ def register(
     connection: int,
     topic_filter: TopicFilter | None = None,
 ) -> tuple[Sequence[GroupRecord], None]:
-    """Register a consumer. Raises KafkaError, and leaves the connection open for the consumer to close.
+    """Register a consumer of a push group.
 
-    No call is sent over the connection before the answer: the owner of the connections ensures that.
+    Raises KafkaError, and leaves the connection open for the consumer to close. No call is sent over the connection
+    before the answer: the owner of the connections ensures that.
     """
     check_registration(asked, environment.config)
     records: list[GroupRecord] = []

@@ -9,11 +9,11 @@ from broker_runtime.groups.push.state.subscription import parse_topic_count
 from broker_runtime.groups.records import PushMemberValue
 
 SMALLEST, LARGEST = "smallest", "largest"
-"""The draft's auto_offset_rest: where a consumer starts without a committed offset."""
+"""Values of the draft's auto_offset_rest: where a consumer without a committed offset starts."""
 
 
 class ConsumerRegistration(NamedTuple):
-    """A RegisterConsumerRequest and the host that sent it."""
+    """A RegisterConsumerRequest, and the host of the client that sent it."""
 
     group_id: str
     consumer_id: str
@@ -31,7 +31,7 @@ class ConsumerRegistration(NamedTuple):
 
 
 def check_registration(asked: ConsumerRegistration, config: BrokerConfig) -> None:
-    """Check the registration without regard to its group. Raises KafkaError."""
+    """Check the registration apart from its group. Raises KafkaError."""
     if not asked.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     if not asked.consumer_id:

@@ -14,7 +14,7 @@ Committed = Mapping[tuple[str, int], OffsetCommitValue]
 
 
 def start_of(member: PushMember, planned: Plan, committed: Committed) -> StartFetcher:
-    """Return the consumer's StartFetcher. Threads without partitions are left out, as in the draft."""
+    """Return the consumer's StartFetcher. Threads without partitions are left out, as in the protocol draft."""
     without = EARLIEST if member.value.auto_offset_reset == SMALLEST else LATEST
     threads = planned.ownership[member.consumer_id].items()
     return StartFetcher(
@@ -28,7 +28,7 @@ def start_of(member: PushMember, planned: Plan, committed: Committed) -> StartFe
 
 
 def assigned_by(member: PushMember, planned: Plan) -> Mapping[Partition, UUID]:
-    """Return the partitions in the call that `start_of` returns, with topic ids."""
+    """Return the partitions, with topic ids, in the call that `start_of` returns."""
     return {
         (planned.names[topic_id], partition): topic_id
         for assignment in planned.ownership[member.consumer_id].values()

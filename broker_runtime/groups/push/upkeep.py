@@ -15,7 +15,10 @@ from broker_runtime.slicing.steps import Steps, each, gathered
 
 
 def loaded(state: GroupsState, environment: PushEnvironment) -> None:
-    """Let all consumers in the log register again after a load. Those that do not are removed after some time."""
+    """Let all consumers in the log register again after a load.
+
+    Consumers that do not register are removed after some time.
+    """
     groups = [group for group in state.groups.values() if isinstance(group, PushGroup)]
     for group in groups:
         group.state = PushState.GATHERING
@@ -36,7 +39,7 @@ def _members(groups: list[PushGroup]) -> Iterator[tuple[PushGroup, PushMember]]:
 
 
 def connections(state: GroupsState) -> Iterator[int]:
-    """Yield the connections of all consumers that have registered here."""
+    """Yield the connections of all consumers that have registered with this broker."""
     for group in state.groups.values():
         if isinstance(group, PushGroup):
             for member in group.members.values():

@@ -28,7 +28,7 @@ def write_group(value: GroupMetadataValue) -> bytes:
 
 
 def write_member(member: ClassicMember) -> bytes:
-    """Encode a member. Raises KafkaError (INVALID_REQUEST) if a text is too long for the format."""
+    """Encode a member of a classic group. Raises KafkaError (INVALID_REQUEST) if a text is too long for the format."""
     return b"".join(
         (
             plain(member.member_id),
@@ -44,7 +44,7 @@ def write_member(member: ClassicMember) -> bytes:
 
 
 def read_group(version: int, value: memoryview) -> GroupMetadataValue:
-    """Decode a group; `value` is what follows the version. Raises ValueError and ProtocolError."""
+    """Decode a classic group from the bytes after the record's version. Raises ValueError and ProtocolError."""
     if not 0 <= version <= _FIRST_FLEXIBLE:
         raise ValueError(f"version {version} is not known")
     reader = RequestReader(value, 0, flexible=version >= _FIRST_FLEXIBLE)

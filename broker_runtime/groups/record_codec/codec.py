@@ -22,6 +22,7 @@ from broker_runtime.groups.records import (
     Key,
     OffsetCommitKey,
     OffsetCommitValue,
+    PendingOffsetValue,
     PushMemberKey,
     Value,
 )
@@ -111,7 +112,10 @@ _OFFSET_TYPES = (offsets.TYPE, offsets.LEGACY_TYPE)
 
 
 def encode(record: GroupRecord) -> KeyValue:
-    """Encode the record without a break. Raises KafkaError (INVALID_REQUEST) if a text is too long for the format."""
+    """Encode a record of a group without a break.
+
+    Raises KafkaError (INVALID_REQUEST) for a text that is too long for the format.
+    """
     key, value = record
     if isinstance(key, OffsetCommitKey):
         return offsets.write_key(key), None if value is None else offsets.write_value(_offset(value))
@@ -138,15 +142,18 @@ def _written_key(kind: _Type, key: Key) -> bytes:
 
 
 def _offset(value: Value) -> OffsetCommitValue:
+    """Return the offset of a commit. A transaction's offset has the same bytes, in a batch of its producer."""
+    if isinstance(value, PendingOffsetValue):
+        return value.commit
     if not isinstance(value, OffsetCommitValue):
         raise TypeError(f"{value} is not an offset")
     return value
 
 
 def decode(key: bytes | None, value: bytes | None) -> GroupRecord | None:
-    """Decode a record; None if this broker does not use its type, which newer and other coordinators write.
+    """Decode a record of a group.
 
-    Raises DamagedRecordError.
+    Returns None for a type that only newer or other coordinators write. Raises DamagedRecordError.
     """
     if key is None or len(key) < 2:
         raise DamagedRecordError("a record has no key with its type")

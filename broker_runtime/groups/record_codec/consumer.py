@@ -37,7 +37,10 @@ from broker_runtime.wire.encoding.reader import RequestReader
 _EPOCHS_AND_STATE = Struct(">iib")
 _TWO_LONGS = Struct(">qq")
 _NULL, _PRESENT = b"\x00", b"\x01"
-"""A byte in place of a struct, or before it: Kafka always writes the tagged field of a member's classic metadata."""
+"""The byte in place of a null struct, and the one before a present struct.
+
+Kafka always writes the tagged field of a member's classic metadata.
+"""
 
 
 def write_group(value: ConsumerGroupMetadataValue) -> Iterator[bytes]:

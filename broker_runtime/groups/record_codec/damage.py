@@ -2,7 +2,7 @@
 
 
 class DamagedRecordError(ValueError):
-    """Raised for bytes that are not a coordinator's record.
+    """Error for bytes that are not a coordinator's record.
 
     The message has the record's type, and its group if known.
     """

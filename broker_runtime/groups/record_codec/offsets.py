@@ -11,12 +11,16 @@ from uuid import UUID
 
 from broker_runtime.groups.record_codec.texts import INT16, INT32, NO_TAGS, plain, raw
 from broker_runtime.groups.records import OffsetCommitKey, OffsetCommitValue
+from broker_runtime.remembering import remembered
 from broker_runtime.wire.encoding.reader import RequestReader
 from kafka_bytes.varints import write_uvarint
 
 TYPE = 1
 LEGACY_TYPE = 0
-"""The type before Kafka 0.9. Its values are versions 0 and 1 of the other type's."""
+"""The record type of offset commits before Kafka 0.9.
+
+Its values are versions 0 and 1 of the current type's values.
+"""
 _WITH_EPOCH = Struct(">hqi")
 _WITH_EPOCH_AND_LENGTH = Struct(">hqiB")
 _WITHOUT_EPOCH = Struct(">hq")
@@ -39,7 +43,7 @@ def write_key(key: OffsetCommitKey) -> bytes:
     return _names_written(key.group_id, key.topic) + INT32.pack(key.partition)
 
 
-@lru_cache(_NAMES_MAX)
+@remembered(_NAMES_MAX)
 def _names_written(group_id: str, topic: str) -> bytes:
     """Encode the group and the topic. Cached, because members commit many partitions of few topics repeatedly."""
     group = raw(group_id)
@@ -52,7 +56,7 @@ def read_key(key: bytes) -> OffsetCommitKey:
     return OffsetCommitKey(group_id, topic, INT32.unpack_from(key, len(key) - 4)[0])
 
 
-@lru_cache(_NAMES_MAX)
+@remembered(_NAMES_MAX)
 def _names(names: bytes) -> tuple[str, str]:
     """Decode the group and the topic.
 

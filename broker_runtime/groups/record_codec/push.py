@@ -10,11 +10,11 @@ from broker_runtime.groups.records import PushMemberValue
 from broker_runtime.wire.encoding.reader import RequestReader
 
 MEMBER_TYPE = 30_001
-"""Apache Kafka numbers its types from 0 up, and ignores types that it does not know."""
+"""The record type of push members. Apache Kafka numbers its own types from 0 up, and ignores unknown ones."""
 
 
 def write_member(value: PushMemberValue) -> Iterable[bytes]:
-    """Return the parts of the encoded value."""
+    """Return the parts of the encoded registration of a push member."""
     return (
         compact(value.topic_count),
         INT8.pack(value.auto_commit),

@@ -16,7 +16,7 @@ NO_TAGS = b"\x00"
 
 
 def raw(text: str) -> bytes:
-    """Encode a text in UTF-8. Raises KafkaError (INVALID_REQUEST) if it is too long."""
+    """Encode a text in UTF-8. Raises KafkaError (INVALID_REQUEST) for a text that is too long."""
     found = text.encode()
     if len(found) > TEXT_BYTES_MAX:
         raise KafkaError(

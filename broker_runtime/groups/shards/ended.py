@@ -16,7 +16,7 @@ from broker_runtime.groups.records import ConsumerGroupMemberMetadataKey, GroupR
 
 
 def member_left(record: GroupRecord, environment: GroupEnvironment) -> None:
-    """Cancel the timers of the member whose tombstone this is. `record` may be any tombstone."""
+    """Cancel the timers of the member whose tombstone `record` is. `record` may be any tombstone."""
     key = record.key
     if isinstance(key, ConsumerGroupMemberMetadataKey):
         for what in MEMBER_TIMERS:
@@ -27,7 +27,7 @@ def member_left(record: GroupRecord, environment: GroupEnvironment) -> None:
 
 
 def group_ended(group: Group, environment: GroupEnvironment) -> None:
-    """Cancel the timers of a group that its tombstone has just removed."""
+    """Cancel the timers of a group that a tombstone has just removed."""
     if isinstance(group, ClassicGroup):
         rebalance.forget(group, environment)
     elif isinstance(group, ConsumerGroup):

@@ -7,12 +7,14 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import Any
 from uuid import UUID
 
-from broker_runtime.coordination.replay import replay
+from broker_runtime.coordination.replay import Applied, replay
 from broker_runtime.coordination.replicated_log import LedPartition
 from broker_runtime.coordination.seam import Decision, Refusal
-from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.coordination.term import refused
+from broker_runtime.errors import KafkaError
 from broker_runtime.groups import record_codec
 from broker_runtime.groups.classic import loading as classic
 from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
@@ -22,29 +24,28 @@ from broker_runtime.groups.consumer.state.group import APPLIERS as CONSUMER_APPL
 from broker_runtime.groups.offsets.sweep import Sweep, expired, topics_deleted
 from broker_runtime.groups.push import upkeep as push
 from broker_runtime.groups.push.state.group import APPLIERS as PUSH_APPLIERS
-from broker_runtime.groups.records import GroupRecord, Key
+from broker_runtime.groups.records import (
+    GroupRecord,
+    Key,
+    OffsetCommitValue,
+    PendingOffsetValue,
+    TransactionEndKey,
+    TransactionEndValue,
+)
 from broker_runtime.groups.shards.ended import group_ended, member_left
 from broker_runtime.groups.shards.shard_environment import ShardDependencies, ShardEnvironment
 from broker_runtime.groups.shards.tallied import add_to
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.slicing.steps import Steps, at_once
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.records.batch import Record
 from broker_runtime.storage.records.batching import KeyValue
+from kafka_bytes.batches import CONTROL, NO_PRODUCER_ID, Header
+from kafka_bytes.control import parse_marker
 
 log = logging.getLogger(__name__)
 
 _EXPIRY, _TOPICS = "expiry of offsets", "changed topics"
 _MS = 1000
-
-_REFUSALS: Mapping[Refusal, tuple[ErrorCode, str]] = {
-    Refusal.LOADING: (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "this broker is still loading the group; try again"),
-    Refusal.UNLOADED: (ErrorCode.NOT_COORDINATOR, "this broker does not coordinate the group"),
-    Refusal.QUEUE_FULL: (ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests wait for the coordinator; try again"),
-    Refusal.LOST: (
-        ErrorCode.NOT_COORDINATOR,
-        "this broker lost the group before it knew whether the result is durable; ask the next coordinator",
-    ),
-}
 
 
 def empty_state() -> GroupsState:
@@ -67,7 +68,7 @@ class GroupShard:
         tombstones."""
 
     async def load(self) -> GroupsState:
-        """Read the state from the log.
+        """Read the state of the shard's groups from the log.
 
         Raises KafkaError if the log cannot be read, ValueError if its records are invalid.
         """
@@ -76,7 +77,12 @@ class GroupShard:
             end = durable.log_end_offset
             unknown: Counter[int] = Counter()
             await replay(
-                durable, durable.log_start_offset, end, lambda item: _take_over(state, item, unknown), cleaned=True
+                durable,
+                durable.log_start_offset,
+                end,
+                lambda item: _take_over(state, item, unknown),
+                cleaned=True,
+                of_transaction=partial(_take_over_transaction, state, unknown),
             )
         if unknown:
             told = ", ".join(f"{count} of type {number}" for number, count in sorted(unknown.items()))
@@ -95,10 +101,16 @@ class GroupShard:
         self._expire_later()
 
     def close(self, state: GroupsState) -> None:
-        """End the term. Push consumers are disconnected, so that they look for the next coordinator immediately."""
+        """End this broker's term as the coordinator of these groups.
+
+        Push consumers are disconnected, so that they look for the next coordinator immediately.
+        """
         for connection in push.connections(state):
             self.environment.hang_up(connection, "this broker no longer coordinates the group")
         self.environment.close()
+
+    def released(self, state: GroupsState) -> list[Any]:
+        return state.take_apart()
 
     def topics_changed(self, changed: Collection[str], removed: Mapping[str, UUID]) -> None:
         """Let groups that read topics which were created, resized or deleted check them again.
@@ -164,23 +176,48 @@ class GroupShard:
         add_to(self._surroundings.tally, record, expired=expired)
 
     def consequences(self, records: Sequence[GroupRecord], state: GroupsState) -> Steps[Sequence[GroupRecord]] | None:
-        """Return the steps that long records have left to count. Records of groups cause no further records."""
+        """Return the steps that finish counting long records; None if nothing is left to count.
+
+        The steps return no records, because records of groups cause no further ones.
+        """
         return state.count_the_rest() if state.uncounted else None
 
     def committed(self, state: GroupsState) -> None:
         self.environment.outbox.flush()
 
     def refuse(self, why: Refusal) -> KafkaError:
-        return KafkaError(*_REFUSALS[why])
+        return refused(why, "group")
 
 
-def _take_over(state: GroupsState, item: Record, unknown: Counter[int]) -> None:
-    """Apply a record of the log. `unknown` counts records of types that this broker does not know, by type."""
+def _take_over_transaction(
+    state: GroupsState, unknown: Counter[int], item: Record, header: Header, batch: memoryview
+) -> Applied:
+    """Apply a record of a transaction, or the marker that ends one. Control records of other kinds are skipped.
+
+    Returns the steps that remain for a long record, or the end of a large transaction.
+    """
+    if header.attributes & CONTROL:
+        marker = parse_marker(batch, header)
+        if marker is None:
+            state.next_offset = item.offset + 1
+            return None
+        end = GroupRecord(TransactionEndKey(marker.producer_id), TransactionEndValue(marker.is_commit))
+        state.apply(end, item.offset)
+        return state.count_the_rest() if state.uncounted else None
+    return _take_over(state, item, unknown, header.producer_id)
+
+
+def _take_over(state: GroupsState, item: Record, unknown: Counter[int], producer_id: int = NO_PRODUCER_ID) -> Applied:
+    """Apply a record of the log. `unknown` counts records of types that this broker does not know, by type.
+
+    An offset that `producer_id` commits in a transaction is pending. Returns the steps that remain for a long record.
+    """
     record = record_codec.decode(item.key, item.value)
+    if producer_id >= 0 and record is not None and isinstance(record.value, OffsetCommitValue):
+        record = GroupRecord(record.key, PendingOffsetValue(producer_id, record.value))
     if record is None:
         unknown[int.from_bytes((item.key or b"")[:2])] += 1
         state.next_offset = item.offset + 1
-    else:
-        state.apply(record, item.offset)
-        if state.uncounted:
-            at_once(state.count_the_rest())
+        return None
+    state.apply(record, item.offset)
+    return state.count_the_rest() if state.uncounted else None

@@ -31,14 +31,14 @@ _ASIDE, _ENDS = "aside", "ends"
 
 @dataclass(frozen=True, slots=True)
 class ShardDependencies:
-    """Objects that all shards of a broker share. `config` returns the configuration in force."""
+    """Objects that all shards of a broker's group coordinator share. `config` returns the current configuration."""
 
     config: Callable[[], BrokerConfig]
     image: MetadataImage
     clock: Clock
     threads: Executor
     loads: asyncio.Semaphore
-    """Limits how many logs are read at the same time."""
+    """The semaphore that limits how many logs are read at the same time."""
     tally: Tally
     callers: Callers
     slices: DecidingSlices
@@ -47,7 +47,10 @@ class ShardDependencies:
 
 
 class ShardEnds:
-    """Implements `push.state.log_ends.LogEnds`: answers of other leaders are queued like timers."""
+    """The ends of logs for push groups: implements `push.state.log_ends.LogEnds`.
+
+    Answers of other leaders are queued like timers.
+    """
 
     def __init__(self, ends: EpochEnds, timers: "TimerService[Decision[GroupsState, GroupRecord, None]]") -> None:
         self.known_ends = ends.known_ends
@@ -66,7 +69,7 @@ class ShardEnds:
 
 
 class ShardEnvironment:
-    """Implements `push.state.calls.PushEnvironment` and is its own `calls`.
+    """The environment of a shard: implements `push.state.calls.PushEnvironment`, and is its own `calls`.
 
     `close` ends it with the term: timers are removed and pending answers are dropped.
     """
@@ -89,11 +92,14 @@ class ShardEnvironment:
         return self
 
     def send(self, connection: int, call: Call) -> None:
-        """Put the call into the outbox: it is sent once earlier decisions are durable."""
+        """Put the call into the outbox, which sends it once earlier decisions are durable."""
         self.outbox.then(partial(self._surroundings.callers.send, connection, call))
 
     def is_behind(self, connection: int) -> bool:
-        """Whether the coordinator, and not the consumer, is late. Calls of earlier decisions have left the outbox."""
+        """Return whether the coordinator, and not the consumer, is late.
+
+        The calls of earlier decisions must have left the outbox.
+        """
         return self._surroundings.callers.is_behind(connection)
 
     @property
@@ -125,7 +131,10 @@ class ShardEnvironment:
         self.timers.on_due((_ASIDE, done), then(done.result() if error is None else error))
 
     def hang_up(self, connection: int, why: str) -> None:
-        """Close the connection immediately, without waiting for a commit. Does nothing after the end of the term."""
+        """Close the connection immediately, without waiting for a commit.
+
+        Does nothing after the end of the term.
+        """
         if not self._closed:
             self._surroundings.callers.send(connection, HangUp(why))
 

@@ -11,7 +11,10 @@ from broker_runtime.groups.tally import Tally
 
 
 def add_to(tally: Tally, record: GroupRecord, *, expired: bool) -> None:
-    """Count an applied record. `expired`: the record is the tombstone of an offset that no request has deleted."""
+    """Count an applied record in `tally`.
+
+    `expired`: the record is the tombstone of an offset that no request has deleted.
+    """
     key, value = record
     if isinstance(key, OffsetCommitKey):
         if value is not None:

@@ -13,7 +13,7 @@ from broker_runtime.slicing.steps import Steps
 
 
 class AccessControlEntryRecord(MetadataRecord, frozen=True, tag=18):
-    """Adds an ACL. The fields are those of Kafka's record, with the numbers of the protocol."""
+    """Record that adds an ACL. The fields are those of Kafka's record, with the numbers of the protocol."""
 
     id: UUID
     resource_type: int
@@ -37,7 +37,7 @@ class AccessControlEntryRecord(MetadataRecord, frozen=True, tag=18):
 
 
 class RemoveAccessControlEntryRecord(MetadataRecord, frozen=True, tag=19):
-    """Removes the ACL with this id."""
+    """Record that removes the ACL with this id."""
 
     id: UUID
 
@@ -57,11 +57,11 @@ class Acls(ReadOnlyTable[UUID, Acl]):
 
     @property
     def index(self) -> AclIndex:
-        """The ACLs by resource, for reading only."""
+        """Return the ACLs by resource, for reading only."""
         return self._index
 
     def id_of(self, acl: Acl) -> UUID | None:
-        """Return the id of this ACL. None if it does not exist."""
+        """Return the id of this ACL; None if the ACL does not exist."""
         return self._ids.get(acl)
 
     def apply(self, record: MetadataRecord, offset: int | None, changes: Changes) -> None:
@@ -100,5 +100,5 @@ class Acls(ReadOnlyTable[UUID, Acl]):
         return other
 
     def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
-        """Note nothing: authorizers read the ACLs at each check."""
+        """Record no changes: authorizers read the ACLs at each check."""
         yield

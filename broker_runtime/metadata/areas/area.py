@@ -13,13 +13,16 @@ D = TypeVar("D")
 
 
 class Area(Protocol):
-    """The state of one area, and everything that follows from its records. Equal states are equal objects."""
+    """The state of one area of the metadata, and everything that follows from its records.
+
+    Equal states are equal objects.
+    """
 
     RECORDS: ClassVar[tuple[type[MetadataRecord], ...]]
-    """The kinds of records that change it. An area may use a kind of an earlier area, too."""
+    """The kinds of records that change this area. An area may use a kind of an earlier area, too."""
 
     def apply(self, record: MetadataRecord, offset: int | None, changes: Changes) -> None:
-        """Change the state by one of its records, and note in `changes` what changed.
+        """Change the state by one of its records, and note the change in `changes`.
 
         `offset` is the record's own, None in a snapshot, where offsets mean nothing. Raises ValueError, and changes
         nothing then, when the record does not fit the state.
@@ -43,7 +46,7 @@ class Area(Protocol):
 
 
 class ReadOnlyTable(Mapping[K, V]):
-    """A mapping that is read-only for its users; the area that derives from it changes `_entries`."""
+    """A mapping that is read-only for its users. The area that derives from it changes `_entries`."""
 
     __slots__ = ("_entries",)
 
@@ -83,14 +86,20 @@ class ReadOnlyTable(Mapping[K, V]):
         return self._entries.items()
 
     def copy(self) -> Self:
-        """Return an independent copy of the entries. An area with other state overrides this, and copies that too."""
+        """Return an independent copy of the entries.
+
+        An area with other state overrides this method, and copies that too.
+        """
         other = type(self)()
         other._entries = self._entries.copy()
         return other
 
 
 def either(one: Mapping[K, object], other: Mapping[K, object]) -> Iterator[K]:
-    """Yield the keys of both mappings, each once. Building a set of them would take one long step."""
+    """Yield each key that is in at least one of the mappings, once.
+
+    Building a set of the keys would take one long step.
+    """
     yield from one
     for key in other:
         if key not in one:

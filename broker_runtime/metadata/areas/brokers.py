@@ -14,7 +14,7 @@ from broker_runtime.slicing.steps import Steps
 
 
 class BrokerEndpoint(msgspec.Struct, frozen=True, array_like=True):
-    """The address of a broker's listener; `security_protocol` is Kafka's number, 0 is PLAINTEXT."""
+    """The address of a broker's listener. `security_protocol` is Kafka's number: 0 is PLAINTEXT."""
 
     listener: str
     host: str
@@ -27,9 +27,10 @@ UNTOLD = (-1, -1)
 
 
 class RegisterBroker(MetadataRecord, frozen=True, tag=1):
-    """A registration, by default of a new incarnation, which starts fenced: its epoch is the offset of this record.
+    """Record of a registration, by default of a new incarnation, which starts fenced.
 
-    With the broker's current epoch it is the same incarnation, and replaces only the other fields.
+    The epoch of a new incarnation is the offset of this record. A record with the broker's current epoch is of the same
+    incarnation, and replaces only the other fields.
     """
 
     broker_id: int
@@ -38,48 +39,54 @@ class RegisterBroker(MetadataRecord, frozen=True, tag=1):
     endpoints: tuple[BrokerEndpoint, ...]
     rack: str | None = None
     features: tuple[tuple[str, int, int], ...] = ()
-    """(name, lowest, highest supported level)."""
+    """Features of the broker: (name, lowest, highest supported level)."""
     whole_since: int = -1
-    """The broker epoch since whose registration its data is whole, as the broker reports it; -1 means `epoch`."""
+    """The broker epoch since which the broker's data is whole, as the broker reports it; -1 means `epoch`."""
     protocol_versions: tuple[int, int] = UNTOLD
-    """The lowest and the highest version that it serves to clients (wire.protocol_versions)."""
+    """The lowest and the highest version that the broker serves to clients (wire.protocol_versions)."""
     tags: tuple[tuple[str, str], ...] = ()
     """The broker's description of itself: (name, value), see `broker_tags`."""
 
 
 class UnregisterBroker(MetadataRecord, frozen=True, tag=2):
-    """Removes the registration; the id may be registered again."""
+    """Record that removes a registration; the id may be registered again."""
 
     broker_id: int
     epoch: int
 
 
 class FenceBroker(MetadataRecord, frozen=True, tag=3):
-    """The broker stops serving clients; a controlled shutdown that had begun ends."""
+    """Record after which the broker stops serving clients. A controlled shutdown that had begun ends."""
 
     broker_id: int
     epoch: int
 
 
 class UnfenceBroker(MetadataRecord, frozen=True, tag=4):
-    """The broker serves clients, and may lead and be in sync."""
+    """Record after which the broker serves clients, and may lead and be in sync."""
 
     broker_id: int
     epoch: int
 
 
 class StopBroker(MetadataRecord, frozen=True, tag=13):
-    """A controlled shutdown has begun: the broker still runs, but must not lead or join in-sync sets any more."""
+    """Record that begins a controlled shutdown.
+
+    The broker still runs, but must not lead or join in-sync sets any more.
+    """
 
     broker_id: int
     epoch: int
     offset: int
-    """The record's own offset: the other brokers must have applied the metadata up to it before the broker may stop."""
+    """The record's own offset.
+
+    The other brokers must have applied the metadata up to it before the broker may stop.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """A registration in its current state, after all its records."""
+    """The current state of a broker's registration, after all its records."""
 
     id: int
     epoch: int
@@ -88,17 +95,19 @@ class BrokerInfo:
     rack: str | None
     fenced: bool
     stopping_offset: int | None = None
-    """Offset of the record that began its controlled shutdown; None when it is not stopping. Cleared when fenced."""
+    """Offset of the record that began the controlled shutdown; None for a broker that is not stopping, or is fenced."""
     features: tuple[tuple[str, int, int], ...] = ()
     whole_since: int = -1
-    """Broker epoch since which the broker has lost no data, from its RegisterBroker; its own epoch once it was
-    unfenced."""
+    """Broker epoch since which the broker has lost no data.
+
+    It is from the broker's RegisterBroker; once the broker was unfenced, it is the broker's own epoch.
+    """
     protocol_versions: tuple[int, int] = UNTOLD
     tags: tuple[tuple[str, str], ...] = ()
 
     @property
     def active(self) -> bool:
-        """Whether it may lead partitions and be in in-sync sets."""
+        """Return whether the broker may lead partitions and be in in-sync sets."""
         return not self.fenced and self.stopping_offset is None
 
     def endpoint(self, listener: str) -> BrokerEndpoint | None:
@@ -106,7 +115,7 @@ class BrokerInfo:
 
     @property
     def registration(self) -> RegisterBroker:
-        """A record that registers the broker in its current state."""
+        """Return a record that registers the broker in its current state."""
         return RegisterBroker(
             self.id,
             self.incarnation,
@@ -122,7 +131,7 @@ class BrokerInfo:
     def reregistered(self, record: RegisterBroker) -> "BrokerInfo":
         """Return the registration after another RegisterBroker record of the same epoch.
 
-        It stays fenced or unfenced, and a controlled shutdown continues.
+        The broker stays fenced or unfenced, and a controlled shutdown continues.
         """
         return replace(
             self,

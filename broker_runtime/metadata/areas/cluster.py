@@ -10,20 +10,20 @@ from broker_runtime.slicing.steps import Steps
 
 
 class ClusterRecord(MetadataRecord, frozen=True, tag=11):
-    """The first record of a journal: the cluster to which it belongs."""
+    """The first record of a journal, which names the cluster of the journal."""
 
     cluster_id: str
 
 
 class FeatureLevelRecord(MetadataRecord, frozen=True, tag=12):
-    """The level of a feature that all brokers have to support (KIP-584)."""
+    """Record of the level of a feature that all brokers have to support (KIP-584)."""
 
     name: str
     level: int
 
 
 class ControllerChange(MetadataRecord, frozen=True, tag=14):
-    """The first record of each active controller. Its epoch is greater than all earlier ones."""
+    """The first record of each active controller. Its epoch is greater than all earlier controller epochs."""
 
     controller_id: int
     epoch: int
@@ -31,14 +31,14 @@ class ControllerChange(MetadataRecord, frozen=True, tag=14):
 
 @dataclass(slots=True)
 class Cluster:
-    """The fields have their defaults until a record sets them."""
+    """The area of the cluster's own facts. The fields have their defaults until a record sets them."""
 
     RECORDS: ClassVar[tuple[type[MetadataRecord], ...]] = (ClusterRecord, FeatureLevelRecord, ControllerChange)
 
     id: str | None = None
     controller_id: int = -1
     controller_epoch: int = 0
-    """`controller_id` and this epoch are those of the newest controller that became active."""
+    """The epoch of the newest controller that became active; `controller_id` is its id."""
     features: Mapping[str, int] = field(default_factory=dict)
 
     def apply(self, record: MetadataRecord, offset: int | None, changes: Changes) -> None:
@@ -64,5 +64,5 @@ class Cluster:
         return type(self)(self.id, self.controller_id, self.controller_epoch, self.features)
 
     def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
-        """Note nothing: no node reacts to these changes."""
+        """Record no changes: no node reacts to changes of these facts."""
         yield from ()

@@ -21,18 +21,21 @@ _NONE: Mapping[str, str] = {}
 
 
 class ResourceType(IntEnum):
-    """Types of resources that have a configuration, with their numbers in the protocol."""
+    """The types of resources that have a configuration, with their numbers in the protocol."""
 
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
-    """Levels of loggers, which are not part of the metadata."""
+    """The type of loggers' levels, which are not part of the metadata."""
     CLIENT_METRICS = 16
     GROUP = 32
 
 
 class ConfigRecord(MetadataRecord, frozen=True, tag=8):
-    """Sets one key, or removes it if `value` is None. `name` "" of a broker resource is the cluster-wide default."""
+    """Record that sets one key of a resource's configuration, or removes the key if `value` is None.
+
+    `name` "" of a broker resource is the cluster-wide default.
+    """
 
     resource_type: int
     name: str
@@ -42,7 +45,7 @@ class ConfigRecord(MetadataRecord, frozen=True, tag=8):
 
 @dataclass(slots=True)
 class Configs:
-    """The dynamic configurations by resource; a resource without one has an empty one."""
+    """The dynamic configurations by resource. A resource without one counts as having an empty one."""
 
     RECORDS: ClassVar[tuple[type[MetadataRecord], ...]] = (ConfigRecord, RemoveTopic)
 

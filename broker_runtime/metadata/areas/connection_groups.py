@@ -17,9 +17,11 @@ from broker_runtime.slicing.steps import Steps
 
 MAX_CONNECTIONS_KEY = "max_connections"
 SHARED_KEY = "shared"
-"""1: all members together share the limits; without it each address has them."""
+"""Option of a group: 1 if all its members together share the limits, which otherwise apply to each address."""
 OBSERVE_KEY = "observe"
-"""1: connections are not limited; the broker only counts those that would have been."""
+"""Option of a group: 1 if its connections are not limited, but only counted if they would have been."""
+CLUSTER_KEY = "cluster"
+"""Option of a group: 1 if its rate is that of all brokers together; only with `shared` 1."""
 
 
 @dataclass(slots=True)
@@ -31,18 +33,25 @@ class ConnectionGroup:
 
     keys: dict[str, float] = field(default_factory=dict)
     members: dict[str, float] = field(default_factory=dict)
-    """Addresses and ranges in canonical form, each with the number of its user."""
+    """Addresses and ranges in canonical form, each with the number that identifies its user."""
+
+    @property
+    def is_cluster_wide(self) -> bool:
+        """Whether the rate is that of all brokers together."""
+        return self.keys.get(CLUSTER_KEY) == 1
 
 
 class ConnectionGroupTable(ReadOnlyTable[str, ConnectionGroup]):
     """The groups by name, each with keys, members or both."""
 
-    __slots__ = ("_own", "members_total")
+    __slots__ = ("_own", "cluster_wide_total", "members_total")
     RECORDS: ClassVar[tuple[type[MetadataRecord], ...]] = (ClientQuotaRecord,)
 
     def __init__(self) -> None:
         super().__init__()
         self.members_total = 0
+        self.cluster_wide_total = 0
+        """Number of groups whose rate is that of all brokers together."""
         self._own: set[str] = set()
         """Names of groups that are not shared with a copy: a change of one member must not copy all groups."""
 
@@ -56,7 +65,7 @@ class ConnectionGroupTable(ReadOnlyTable[str, ConnectionGroup]):
 
     def _change(self, name: str, member: str | None, record: ClientQuotaRecord) -> None:
         group = self._owned(name)
-        before = len(group.members)
+        before, was_cluster_wide = len(group.members), group.is_cluster_wide
         if member is None:
             if record.value is None:
                 group.keys.pop(record.key, None)
@@ -67,6 +76,7 @@ class ConnectionGroupTable(ReadOnlyTable[str, ConnectionGroup]):
         else:
             group.members[member] = record.value
         self.members_total += len(group.members) - before
+        self.cluster_wide_total += group.is_cluster_wide - was_cluster_wide
         if not group.keys and not group.members:
             del self._entries[name]
             self._own.discard(name)
@@ -90,6 +100,7 @@ class ConnectionGroupTable(ReadOnlyTable[str, ConnectionGroup]):
     def copy(self) -> Self:
         other = super().copy()
         other.members_total = self.members_total
+        other.cluster_wide_total = self.cluster_wide_total
         self._own = set()
         return other
 

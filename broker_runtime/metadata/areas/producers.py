@@ -12,7 +12,7 @@ _NOBODY = -1
 
 
 class ProducerIdsRecord(MetadataRecord, frozen=True, tag=10):
-    """The first producer id that was not allocated yet."""
+    """Record of the first producer id that was not allocated yet."""
 
     broker_id: int
     broker_epoch: int
@@ -42,5 +42,5 @@ class Producers:
         return type(self)(self.next_id)
 
     def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
-        """Note nothing: no node reacts to these changes."""
+        """Record no changes: no node reacts to new producer ids."""
         yield from ()

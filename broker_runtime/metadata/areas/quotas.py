@@ -13,17 +13,20 @@ IP_RATE_KEY = "connection_creation_rate"
 CONNECTION_GROUP = "connection-group"
 IP = "ip"
 MEMBER_KEY = "member"
-"""Key of an address or a range in a connection group.
+"""The key of an address or a range in a connection group.
 
 A number from 1 on adds the member, and identifies its user: another number means another user.
 """
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""(entity type, name) pairs sorted by type; a name of None is the default entity of its type."""
+"""A client quota's entity: (entity type, name) pairs sorted by type.
+
+A name of None is the default entity of its type.
+"""
 
 
 class ClientQuotaRecord(MetadataRecord, frozen=True, tag=9):
-    """Sets one quota, or removes it if `value` is None.
+    """Record that sets one quota, or removes the quota if `value` is None.
 
     `entity` is sorted by type; a name of None is the default entity.
     """
@@ -34,7 +37,7 @@ class ClientQuotaRecord(MetadataRecord, frozen=True, tag=9):
 
 
 def group_and_member(record: ClientQuotaRecord) -> tuple[str, str | None] | None:
-    """Return the connection group of a record and its member, if the record is about one.
+    """Return the connection group of a record, and the member if the record sets one.
 
     None for a record of a client quota.
     """
@@ -49,12 +52,12 @@ def group_and_member(record: ClientQuotaRecord) -> tuple[str, str | None] | None
 
 
 def names_bytes(entity: QuotaEntity) -> int:
-    """Return the bytes of the names of an entity."""
+    """Return the bytes of the names in a quota's entity."""
     return sum(len(name.encode()) for _, name in entity if name is not None)
 
 
 class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
-    """The quotas of each entity that has some, by key; connection groups have an area of their own."""
+    """The client quotas of each entity that has any, by key. Connection groups have an area of their own."""
 
     __slots__ = ("_sorted", "client_keys", "names_bytes")
     RECORDS: ClassVar[tuple[type[MetadataRecord], ...]] = (ClientQuotaRecord,)
@@ -100,7 +103,7 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
         return other
 
     def sort(self) -> Steps[None]:
-        """Prepare `records`, which otherwise sorts all entities before the first record.
+        """Sort the entities before `records`, whose first record otherwise takes as long as sorting all of them.
 
         No record is applied meanwhile.
         """

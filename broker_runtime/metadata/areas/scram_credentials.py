@@ -13,11 +13,11 @@ from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps
 
 SCRAM_NUMBERS: Mapping[int, str] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-"""Kafka's numbers of the mechanisms."""
+"""Kafka's numbers of the SCRAM mechanisms."""
 
 
 class UserScramCredentialRecord(MetadataRecord, frozen=True, tag=15):
-    """Sets the credential of a user for a mechanism."""
+    """Record that sets the credential of a user for a mechanism."""
 
     name: str
     mechanism: int
@@ -31,14 +31,14 @@ class UserScramCredentialRecord(MetadataRecord, frozen=True, tag=15):
 
 
 class RemoveUserScramCredentialRecord(MetadataRecord, frozen=True, tag=16):
-    """Removes the credential of a user for a mechanism."""
+    """Record that removes the credential of a user for a mechanism."""
 
     name: str
     mechanism: int
 
 
 class ScramCredential(NamedTuple):
-    """The credential of a user for one mechanism."""
+    """The SCRAM credential of a user for one mechanism."""
 
     salt: bytes
     stored_key: bytes
@@ -78,6 +78,6 @@ class ScramCredentials(ReadOnlyTable[str, Mapping[int, ScramCredential]]):
                 yield UserScramCredentialRecord(name, mechanism, *credential)
 
     def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
-        """Note nothing: a credential is looked up when a client authenticates."""
+        """Record no changes: a credential is looked up when a client authenticates."""
         return
         yield

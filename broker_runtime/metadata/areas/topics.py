@@ -16,14 +16,14 @@ NO_LEADER = -1
 
 
 class TopicRecord(MetadataRecord, frozen=True, tag=5):
-    """Creates a topic; its partitions follow as records of their own."""
+    """Record that creates a topic; its partitions follow as records of their own."""
 
     name: str
     id: UUID
 
 
 class PartitionRecord(MetadataRecord, frozen=True, tag=6):
-    """The new state of a new or changed partition: its topic id and index, then all fields of `Partition`."""
+    """Record of a new or changed partition's state: its topic id and index, then all fields of `Partition`."""
 
     topic_id: UUID
     index: int
@@ -38,14 +38,17 @@ class PartitionRecord(MetadataRecord, frozen=True, tag=6):
 
 
 class RemoveTopic(MetadataRecord, frozen=True, tag=7):
-    """Removes a topic with its partitions and its configuration."""
+    """Record that removes a topic with its partitions and its configuration."""
 
     id: UUID
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The replicas and the leader of a partition, which may be NO_LEADER; the epochs count leaders and changes."""
+    """The replicas and the leader of a partition.
+
+    The leader may be NO_LEADER. The epochs count leaders and changes.
+    """
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -57,7 +60,7 @@ class Partition:
     removing: tuple[int, ...] = ()
     """Replicas that are removed when the added ones are in sync."""
     elr: tuple[int, ...] = ()
-    """Eligible leader replicas (KIP-966): not in sync, but with everything below the high watermark."""
+    """Eligible leader replicas (KIP-966): not in sync, but with all records below the high watermark."""
 
     @classmethod
     def of(cls, record: PartitionRecord) -> Self:
@@ -77,9 +80,10 @@ _COMPARED_IN_A_STEP = 64
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic; applied records change `partitions` in place until the table of topics is copied.
+    """A topic with its partitions.
 
-    After a copy, the next record of the topic creates another `Topic`.
+    Applied records change `partitions` in place until the table of topics is copied. After a copy, the next record of
+    the topic creates another `Topic`.
     """
 
     name: str

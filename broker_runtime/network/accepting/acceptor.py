@@ -27,7 +27,10 @@ _EXTRA_PLACE = 1
 
 
 class Acceptor:
-    """Decides when to accept, and how many clients may wait in the kernel. Owns `listening`; the quotas call `wake`."""
+    """Accepts the clients of one listener: decides when, and how many may wait in the kernel.
+
+    Owns `listening`; the quotas call `wake`.
+    """
 
     def __init__(
         self, listener: str, listening: socket.socket, connect: ConnectionFactory, runtime: AcceptorRuntime
@@ -57,8 +60,15 @@ class Acceptor:
         name = self._listening.getsockname()
         return name[0], name[1]
 
+    @property
+    def waiting_total(self) -> int:
+        """Number of clients that wait for the quotas, in this process and in the kernel; 0 while none is delayed."""
+        if self._stopped or not self._waiting.delays:
+            return 0
+        return len(self._waiting) + waiting_clients(self._listening)
+
     def metrics(self) -> AcceptorMetrics:
-        """Return the figures of this listener now."""
+        """Return the present metrics of this listener."""
         return AcceptorMetrics(
             listener=self._listener,
             delayed_count=len(self._admission.refused),
@@ -71,7 +81,7 @@ class Acceptor:
         )
 
     def limits_changed(self) -> None:
-        """Apply changed limits of the quotas.
+        """Apply changed connection limits to this listener's waiting clients.
 
         A lower rate leaves fewer places, and clients that wait beyond them are disconnected. A limit set during a storm
         meets thousands of waiting clients: most have given up, and new clients would wait behind them for a minute.
@@ -138,7 +148,7 @@ class Acceptor:
         return not self._quotas.settings.count_abandoned and self._waiting.behind < min(self._backlog, HELD_MAX)
 
     def pause(self, why: str) -> None:
-        """Close each new connection without asking the quotas, until `resume`."""
+        """Close each new connection without asking the quotas, until `resume`. `why` is the reason for the log."""
         has_delayed = self._waiting.delays
         self._admission.pause(why)
         if has_delayed:
@@ -212,7 +222,10 @@ class Acceptor:
             self._on_ready()
 
     def wake(self) -> None:
-        """Ask the quotas again, because a slot is free. In the next iteration: the quotas are still changing."""
+        """Ask the quotas again in the next iteration of the event loop, because a slot is free.
+
+        They are not asked at once: they are still changing.
+        """
         if self._waiting.delays:
             self._loop.call_soon(self._on_wait_over)
 
@@ -230,7 +243,10 @@ class Acceptor:
         self._waiting.check_soon()
 
     def close(self) -> None:
-        """Stop accepting, and close all clients that are not admitted. The kernel refuses new connections from now."""
+        """Stop accepting, and close all clients that are not admitted.
+
+        From then on, the kernel refuses new connections.
+        """
         self._stopped = True
         self._watch_listening()
         if self._pause_timer is not None:

@@ -9,7 +9,7 @@ _BUSY_S = 0.1
 
 
 class AcceptorRuntime:
-    """Event loop, clock, limits, quotas and log of one server, for its acceptors."""
+    """The event loop, clock, limits, quotas and log of one server, which its acceptors share."""
 
     __slots__ = ("limits", "loop", "notices", "now", "quotas", "refusals", "shared")
 
@@ -23,5 +23,5 @@ class AcceptorRuntime:
         self.refusals = refusals
 
     def established_busy(self, now_s: float) -> bool:
-        """Whether established clients have sent anything within `_BUSY_S`."""
+        """Return whether established clients have sent anything within `_BUSY_S`."""
         return now_s - self.shared.established_used_s < _BUSY_S

@@ -22,7 +22,7 @@ from connection_limits.accept_decision import AcceptDecision, AcceptOutcome
 
 
 class ConnectionFactory(Protocol):
-    """Takes over the sockets that are admitted."""
+    """A function that takes over the sockets of admitted clients."""
 
     def __call__(
         self, accepted: socket.socket, listener: str, peer: tuple[str, int], now_s: float, arrived_s: float
@@ -32,7 +32,10 @@ class ConnectionFactory(Protocol):
 
 
 class Admission:
-    """Owns each accepted socket until it is admitted or closed: in `waiting`, in `headers` or in `refused`."""
+    """The accepted sockets of a listener until they are admitted or closed.
+
+    Each is in `waiting`, in `headers` or in `refused`.
+    """
 
     def __init__(
         self, waiting: WaitingClients, connect: ConnectionFactory, reports: AdmissionReports, runtime: AcceptorRuntime
@@ -52,17 +55,17 @@ class Admission:
         self.refused = RefusedSockets(runtime.loop, self._now, quotas.settings.max_delayed_closes)
 
     def limits_changed(self) -> None:
-        """Apply changed settings of the quotas."""
+        """Apply changed connection limits to the clients that wait to be admitted."""
         self.trusted = self._quotas.settings.trusted_proxies.get(self._listener, ())
         self.refused.set_limit(self._quotas.settings.max_delayed_closes)
 
     def take(self, accepted: socket.socket, peer: tuple[str, int], now_s: float, arrived_s: float) -> None:
         """Close a socket that is not to be served, queue it while others wait, or ask the quotas.
 
-        `arrived_s` is earlier than `now_s` if it has waited in the process.
+        `arrived_s` is earlier than `now_s` if the socket has waited in the process.
 
-        A connection from an untrusted proxy is closed: it could claim any address. It does not count in the listener's
-        rate.
+        A connection from an untrusted proxy is closed: it could claim any address. Such a connection does not count in
+        the listener's rate.
         """
         by_proxy = bool(self.trusted)
         if self.paused is not None:
@@ -97,7 +100,10 @@ class Admission:
         client.accepted.close()
 
     def drop_abandoned(self) -> None:
-        """Close the waiting sockets whose clients have hung up. The next client takes over the wait of the first."""
+        """Close the waiting sockets whose clients have hung up.
+
+        The next client takes over the wait of the first.
+        """
         if self._quotas.settings.count_abandoned:
             return
         waiting, now_s = self.waiting, self._now()
@@ -172,9 +178,10 @@ class Admission:
         return True
 
     def pause(self, why: str) -> None:
-        """Close connections whose header is awaited, the one that the quotas delay, and each that is taken from now on.
+        """Admit no clients for now: close their connections, those that wait and those that arrive.
 
-        The acceptor takes the clients behind the delayed one soon.
+        These are the connections whose header is awaited, and the one that the quotas delay. The acceptor takes the
+        clients behind the delayed one soon.
         """
         self.paused = why
         self.headers.close_all()
@@ -191,8 +198,13 @@ class Admission:
             self._reports.refused(client.peer, why, now_s, client.arrived_s)
 
     def close(self) -> None:
-        """Close all sockets that are not admitted; thousands of them take several iterations of the event loop."""
+        """Close all sockets that are not admitted; thousands of them take several iterations of the event loop.
+
+        Waiting clients are reported: otherwise the audit log would not say that they waited behind others.
+        """
         self._abandon_first(LISTENER_CLOSED)
-        self.waiting.close_all()
+        now_s = self._now()
+        for client in self.waiting.close_all():
+            self._reports.refused(client.peer, LISTENER_CLOSED, now_s, client.arrived_s)
         self.headers.close_all()
         self.refused.close_all()

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class AdmissionReports:
-    """Counts, logs and publishes what happens to clients before they are admitted. Owns no socket."""
+    """Counts, logs and publishes what happens to clients before they are admitted. It owns no socket."""
 
     def __init__(self, listener: str, runtime: AcceptorRuntime) -> None:
         self.listener = listener
@@ -37,12 +37,12 @@ class AdmissionReports:
     def refused(self, peer: tuple[str, int], reason: str, now_s: float, arrived_s: float | None = None) -> None:
         """Publish that a connection is not admitted from `now_s` on, for a reason that is not a limit.
 
-        `arrived_s` is when it was taken from the kernel, if that is known.
+        `arrived_s` is when the connection was taken from the kernel, if that is known.
         """
-        tell = self._notices.tell
-        if tell is not None:
+        publish = self._notices.publish
+        if publish is not None:
             rate = rate_in_force(self._quotas, self.listener)
-            tell(
+            publish(
                 ConnectionNotice(
                     NoticeKind.REFUSED,
                     self.listener,
@@ -71,9 +71,9 @@ class AdmissionReports:
             self.warn(f"proxy-{outcome}", f"closed the connection {peer[0]}:{peer[1]} of {self.listener}: {meaning}")
 
     def limited(self, decision: AcceptDecision, client: WaitingClient, now_s: float) -> None:
-        """Publish the limit that a connection waits for, or is refused by, since `now_s`."""
-        tell = self._notices.tell
-        if tell is None:
+        """Publish the limit for which a connection waits, or by which it is refused, since `now_s`."""
+        publish = self._notices.publish
+        if publish is None:
             return
         outcome, at_ms, peer = decision.outcome, decision.at_ms, client.peer
         limit = limit_met(self._quotas, self.listener, decision, peer[0])
@@ -82,7 +82,7 @@ class AdmissionReports:
         delay_s = (at_ms - int(now_s * 1000)) / 1000 if has_end else None
         kind = NoticeKind.LIMITED if waits else NoticeKind.REFUSED
         rate = rate_in_force(self._quotas, self.listener)
-        tell(
+        publish(
             ConnectionNotice(
                 kind,
                 self.listener,

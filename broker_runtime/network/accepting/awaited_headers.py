@@ -14,13 +14,16 @@ _CLOSES_PER_SLICE = 100
 
 Peer = tuple[str, int]
 Arrived = Callable[[socket.socket, Peer, PassedOn, float], None]
-"""Takes over the socket, of which only the header was read: (socket, proxy, header, waited seconds)."""
+"""Function that takes over a socket of which only the header was read.
+
+Its arguments are the socket, the proxy, the header, and the waited seconds.
+"""
 Refused = Callable[[Peer, HeaderOutcome], None]
-"""Called after the socket was closed."""
+"""Function that is called after the socket was closed."""
 
 
 class AwaitedHeaders:
-    """Owns sockets until their header has arrived or they are closed. `now` returns seconds."""
+    """The sockets from proxies whose header has not arrived yet. `now` returns seconds."""
 
     __slots__ = ("_arrived", "_ending", "_limits", "_loop", "_now", "_refused", "_timer", "_waiting")
 
@@ -46,7 +49,7 @@ class AwaitedHeaders:
         return len(self._waiting) + len(self._ending)
 
     def add(self, accepted: socket.socket, peer: Peer) -> None:
-        """Wait for the header of an accepted socket. Most proxies send it at once; then it is read at once."""
+        """Wait for the header of an accepted socket. Most proxies send it at once, so it is read at once."""
         overdue_s = self._now() + self._limits.proxy_header_timeout_s
         self._waiting[accepted] = peer, ProxyHeader(self._limits.proxy_header_max_bytes), overdue_s
         self._read(accepted)

@@ -28,7 +28,12 @@ _HANDLE, _SEND, _READ = Command.HANDLE, Command.SEND, Command.READ
 
 
 class Channel:
-    """Owns `transport`, and the `connection` over it. The poller and `TimeSlices` report to it."""
+    """One connection's input and output: it passes bytes between the socket and the protocol.
+
+    Owns `transport`, and the `connection` over it.
+
+    The poller and `TimeSlices` report to it.
+    """
 
     __slots__ = ("_in_queue", "connection", "interest", "machine", "shared", "transport")
 
@@ -85,7 +90,7 @@ class Channel:
             shared.newcomers_s += shared.now() - now_s
 
     def on_writable(self) -> None:
-        """Send the rest of the outgoing bytes, or receive if the transport had to write before it could."""
+        """Send the rest of the outgoing bytes, or receive if the transport had to write first."""
         if self.interest.write:
             now_s = self.connection.last_used_s = self.shared.now()
             self._follow(_SEND, now_s)
@@ -95,23 +100,29 @@ class Channel:
     def on_hang_up(self) -> None:
         self.connection.end(ConnectionEvent.LOST)
 
-    def was_heavy(self) -> None:
-        """Implement `poller.Pollable` and `time_slices.QueuedConnection`."""
+    def was_heavy(self, length_s: float) -> None:
+        """Implement `poller.Pollable` and `time_slices.QueuedConnection`: mark the connection as heavy."""
         self.machine.is_heavy = True
+        self.connection.heavy_s = length_s
+
+    @property
+    def heavy_s(self) -> float:
+        """Implement `time_slices.QueuedConnection`: return the time that the last long request took, in seconds."""
+        return self.connection.heavy_s
 
     def go_on(self) -> None:
-        """Implement `connection.OpenChannel`."""
+        """Implement `connection.OpenChannel`: send the outgoing bytes, or continue with the next work."""
         now_s = self.shared.now()
         self._follow(self.machine.go_on(now_s), now_s)
 
     def ask_for_slice(self) -> None:
-        """Implement `connection.OpenChannel`."""
+        """Implement `connection.OpenChannel`: request a time slice for the work that had to wait."""
         if not self._in_queue:
             self._in_queue = True
             self.shared.slices.add(self)
 
     def run_slice(self) -> None:
-        """Implement `time_slices.QueuedConnection`."""
+        """Implement `time_slices.QueuedConnection`: continue in a time slice."""
         self._in_queue = False
         now_s = self.shared.now()
         command = self.machine.begin_slice(now_s)
@@ -120,7 +131,7 @@ class Channel:
         self._follow(command, now_s)
 
     def _wake(self) -> None:
-        self.shared.throttle_ends.forget(self.connection.id)
+        self.shared.timers.forget(self.connection.id)
         self.ask_for_slice()
 
     def _reply_came(self, reply: Reply | None) -> None:
@@ -161,11 +172,11 @@ class Channel:
                 outgoing = machine.outgoing
                 assert outgoing is not None
                 try:
-                    send(self.transport, outgoing)
+                    count = send(self.transport, outgoing)
                 except OSError as error:
                     self._stream_failed(error)
                     return
-                command = machine.sent(now_s)
+                command = machine.sent(now_s, count)
                 if interest.write is not machine.blocked:
                     interest.write = machine.blocked
                     interest.update()
@@ -193,7 +204,7 @@ class Channel:
         elif command is Command.QUEUE:
             self.ask_for_slice()
         elif command is Command.WAKE:
-            shared.throttle_ends.set(connection.id, max(machine.throttled_until_s - now_s, 0.0), self._wake)
+            shared.timers.set(connection.id, max(machine.throttled_until_s - now_s, 0.0), self._wake)
         elif command is Command.COLLECT:
             shared.loop.call_soon(self._collect)
         elif command is Command.PAUSE:
@@ -221,10 +232,10 @@ class Channel:
             connection.refuse("socket-error", str(error))
 
     def stop(self) -> None:
-        """Close the transport, and cancel everything that waits for it: the connection has ended."""
+        """Close the transport of the ended connection, and cancel everything that waits for it."""
         self.interest.end()
         self.transport.close()
-        self.shared.throttle_ends.forget(self.connection.id)
+        self.shared.timers.forget(self.connection.id)
         owed, self.machine.owed = self.machine.owed, None
         if owed is not None:
             owed.cancel()

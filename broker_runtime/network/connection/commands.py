@@ -11,7 +11,10 @@ from enum import IntEnum, unique
 
 @unique
 class Command(IntEnum):
-    """Instruction of the machine to its shell, `channel.Channel`; names in backquotes are members of the machine."""
+    """An instruction of the machine to its shell, `channel.Channel`.
+
+    Names in backquotes are members of the machine.
+    """
 
     HANDLE = 0
     """Pass `request` to its handler; then call `answered`, or `refused` if the handler raised a ProtocolError."""

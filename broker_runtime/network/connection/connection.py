@@ -24,7 +24,7 @@ HANDSHAKE_REFUSED, HANDSHAKE_CUT_OFF = "tls-handshake-refused", "tls-handshake-c
 
 
 class Origin(NamedTuple):
-    """Where a connection comes from. `peer` is the client's address and port."""
+    """The origin of a connection. `peer` is the client's address and port."""
 
     connection_id: int
     listener: str
@@ -43,16 +43,16 @@ class OpenChannel(Protocol):
         ...
 
     def go_on(self) -> None:
-        """Send the outgoing bytes, or continue with the next work."""
+        """Send the outgoing bytes, or continue with the next work of the connection."""
         ...
 
     def stop(self) -> None:
-        """Close the transport and cancel everything that waits for it."""
+        """Close the transport of the connection, and cancel everything that waits for it."""
         ...
 
 
 class Connection:
-    """Owns the identity of a connection, its observers, and its end: once, with everything that belongs to it.
+    """One connection: its identity, its observers, and its end, which comes once, with everything that belongs to it.
 
     `state` belongs to the API layer. Handlers use it as `wire.handler.ServedConnection`. Times are seconds of the clock
     in `Shared`.
@@ -66,6 +66,7 @@ class Connection:
         "ended_by",
         "established_from_s",
         "handler",
+        "heavy_s",
         "id",
         "last_used_s",
         "listener",
@@ -86,6 +87,7 @@ class Connection:
         self.handler: FrameHandler = shared.handler
         self.principal = ANONYMOUS
         self.throttle_s = 0.0
+        self.heavy_s = 0.0
         self._machine = machine
         self._channel: OpenChannel | None = channel
         """None once the connection has ended: the two would otherwise be a reference cycle."""
@@ -97,29 +99,32 @@ class Connection:
 
     @property
     def has_unread(self) -> bool:
-        """Implement `wire.handler.ServedConnection`: False while an earlier request of this client is pending."""
+        """Return whether bytes of the client wait only because this process is busy.
+
+        False while an earlier request of this client is pending.
+        """
         state = self._machine.state
         if state is not ConnectionState.READING:
             return state in _WAITS_FOR_SLICE
         return self._channel is not None and self._channel.transport.holds_unread
 
     def keep_frame(self, frame: memoryview) -> memoryview:
-        """Implement `wire.handler.ServedConnection`."""
+        """Implement `wire.handler.ServedConnection`: return the frame's bytes, valid until the reply."""
         return self._machine.incoming.hold(frame)
 
-    def release_frame(self) -> None:
-        """Implement `wire.handler.ServedConnection`."""
-        self._machine.incoming.release()
+    def release_frame(self, copied_bytes: int = 0) -> None:
+        """Implement `wire.handler.ServedConnection`: release the kept frame, and count copied bytes instead."""
+        self._machine.incoming.release(0 if self._machine.state is _CLOSED else copied_bytes)
 
     def limit_requests(self, bytes_max: int | None) -> None:
-        """Implement `wire.handler.AuthenticatingConnection`."""
+        """Implement `wire.handler.AuthenticatingConnection`: set the size of the largest frame."""
         usual = self._shared.limits.max_request_bytes
         self._machine.incoming.max_request_bytes = usual if bytes_max is None else min(bytes_max, usual)
 
     def push(self, frame: bytes) -> bool:
         """Send an unsolicited whole frame, size field included: between replies, in the order of the calls.
 
-        Returns False if the connection has ended. It also ends if the client leaves more than
+        Returns False if the connection has ended. The connection also ends if the client leaves more than
         sluicegate.connection.push.max.bytes of such frames unread.
         """
         machine, channel = self._machine, self._channel
@@ -132,13 +137,13 @@ class Connection:
         return machine.state is not _CLOSED
 
     def ask_for_slice(self) -> None:
-        """Continue in its time slice with a request that had to wait for memory."""
+        """Continue in the connection's time slice with a request that had to wait for memory."""
         if self._channel is not None:
             self._channel.ask_for_slice()
 
     @property
     def closed(self) -> ClosedObservers:
-        """Observers to call when this connection ends."""
+        """Return the observers to call when this connection ends."""
         if self._observers is None:
             self._observers = ClosedObservers(self._shared.limits.closed_observers_max)
             if self._machine.state is _CLOSED:
@@ -163,19 +168,25 @@ class Connection:
             self._shared.host.request_refused(self, kind, text)
 
     def refuse_in(self, delay_s: float, kind: str, text: str) -> None:
-        """Implement `wire.handler.AuthenticatingConnection`."""
+        """Implement `wire.handler.AuthenticatingConnection`: end the connection after `delay_s`.
+
+        Its handler must answer no further request: the timer of a throttle time would replace that of the close.
+        """
         if self._machine.state is not _CLOSED:
             self._shared.host.connection_refused(self, kind, text)
-            self._shared.throttle_ends.set(self.id, delay_s, self.close)
+            self._shared.timers.set(self.id, delay_s, self.close)
 
     def refuse_overdue(self, now_s: float) -> None:
-        """End the connection if its request has made no progress in time."""
+        """End the connection if its unfinished request has made no progress in time."""
         problem = self._machine.overdue(now_s)
         if problem is not None:
             self.end(ConnectionEvent.OVERDUE, problem)
 
     def close(self, *, when_idle: bool = False) -> None:
-        """Close the connection at once, or with `when_idle` after current requests are answered; accept no new ones."""
+        """Close the connection at once, or with `when_idle` after current requests are answered.
+
+        New requests are not accepted.
+        """
         self.end(ConnectionEvent.FINISH if when_idle else ConnectionEvent.CLOSE)
 
     def end(self, event: ConnectionEvent, problem: ProtocolError | None = None) -> None:

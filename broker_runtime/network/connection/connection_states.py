@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class ConnectionState(IntEnum):
-    """State of a connection.
+    """The state of a connection.
 
     The broker reads from a connection while it is Reading. It also reads while it is Awaiting replies to produce
     requests, behind which others may be handled. Otherwise the client is muted, as in Kafka.
@@ -27,7 +27,7 @@ class ConnectionState(IntEnum):
 
 
 class ConnectionEvent(IntEnum):
-    """Event of a connection, caused by its client, its socket or the broker; `MEANING_OF_EVENT` describes it."""
+    """An event of a connection, caused by its client, its socket or the broker. `MEANING_OF_EVENT` describes each."""
 
     BYTES = 0
     NO_MEMORY = 1
@@ -52,7 +52,7 @@ class ConnectionEvent(IntEnum):
 
 
 class UnknownEventError(RuntimeError):
-    """An event that is not allowed in the connection's state."""
+    """Error for an event of a connection that is not allowed in the connection's state."""
 
 
 def _table() -> Iterator[tuple[ConnectionState, ConnectionEvent, ConnectionState]]:
@@ -118,7 +118,7 @@ None if the event is not allowed in the state.
 
 
 def after(state: ConnectionState, event: ConnectionEvent) -> ConnectionState:
-    """Return the state after `event`. Raises UnknownEventError if it is not allowed in `state`."""
+    """Return the state after `event`. Raises UnknownEventError for an event that is not allowed in `state`."""
     next_state = AFTER[event][state]
     if next_state is None:
         raise unknown(state, event)
@@ -185,7 +185,7 @@ DATA: Mapping[str, ConnectionData] = {
         frozenset(ConnectionState), "why the connection will be refused, once `outgoing` is sent"
     ),
 }
-"""Everything that a connection has beside its state. In other states the data does not exist."""
+"""All data of a connection beside its state. Outside of its states the data does not exist."""
 
 MEANING_OF_EVENT: Mapping[ConnectionEvent, str] = {
     ConnectionEvent.BYTES: "bytes have arrived",

@@ -14,13 +14,12 @@ _CLOSES_PER_SLICE = 100
 
 
 class Handshakes:
-    """Watches each connection whose handshake is not complete. `timeout_s` is the longest time of one, in seconds.
+    """The connections whose handshake is not complete. `timeout_s` is the longest time of a handshake, in seconds.
 
     A handshake takes memory from the first byte of the client on. A listener has at most `at_once_max` of these: the
-    next one ends the oldest, because honest clients answer soon.
-
-    It counts as Apache Kafka does: a refused handshake is a failed authentication, and one that was cut off is not. On
-    a listener with SASL the handshake authenticates no client.
+    next one ends the oldest, because honest clients answer soon. Handshakes count as in Apache Kafka: a refused
+    handshake is a failed authentication, and one that was cut off is not. On a listener with SASL the handshake
+    authenticates no client.
     """
 
     def __init__(self, timeout_s: float, at_once_max: int, counts: AuthenticationCounts) -> None:
@@ -61,12 +60,12 @@ class Handshakes:
             self._counts.count("successful_authentication_total", connection.listener)
 
     def refused(self, connection_id: int, listener: str, kind: str) -> None:
-        """Count a connection that ends for a reason of this kind."""
+        """Count the end of a connection for a reason of this kind."""
         if kind == HANDSHAKE_REFUSED and connection_id in self._open:
             self._counts.count("failed_authentication_total", listener)
 
     def closed(self, connection_id: int) -> None:
-        """Forget a connection that has ended."""
+        """Forget the handshake of a connection that has ended."""
         found = self._open.pop(connection_id, None)
         if found is not None:
             self._begun.get(found[0].listener, {}).pop(connection_id, None)

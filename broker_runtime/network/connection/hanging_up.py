@@ -28,7 +28,7 @@ class Loop(Protocol):
 
 
 class HangingUp:
-    """Owns the connections that are still to be closed.
+    """Closes many connections over several iterations of the event loop.
 
     It replaces the handler of each connection that `begin` gets: a request closes the connection, and is not served.
     """

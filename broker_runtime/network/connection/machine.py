@@ -40,7 +40,10 @@ _HANDLE, _SEND, _READ = Command.HANDLE, Command.SEND, Command.READ
 
 
 class ConnectionMachine:
-    """Decides for one connection; `holder` identifies it, and `address` its client, for the memory of requests."""
+    """Decides what one connection does next, by its state.
+
+    `holder` identifies the connection, and `address` its client, for the memory of requests.
+    """
 
     __slots__ = (
         "_pushed_bytes",
@@ -81,7 +84,7 @@ class ConnectionMachine:
         """Bytes of unsolicited frames since everything was last sent."""
 
     def space(self, now_s: float) -> memoryview | None:
-        """Return the buffer for the next bytes, valid until `received`. None if the client is muted: call `go_on`."""
+        """Return the buffer for the next bytes, valid until `received`; None for a muted client: call `go_on` then."""
         if self.state is _READING:
             if self.is_heavy:
                 return None
@@ -152,7 +155,7 @@ class ConnectionMachine:
         return _HANDLE
 
     def answered(self, reply: Reply | PendingReply, now_s: float) -> Command:
-        """Take the reply to `request`."""
+        """Accept the handler's reply to the connection's `request`."""
         outgoing, time_slice = self.outgoing, self._slice
         if time_slice is not None:
             time_slice.handled += 1
@@ -194,7 +197,7 @@ class ConnectionMachine:
         return self._next(now_s)
 
     def refused(self, error: ProtocolError, now_s: float) -> Command:
-        """Refuse the connection, after the replies to the requests before `request`, which is bad."""
+        """Refuse the connection because of the bad `request`, after the replies to earlier requests."""
         if self.owed is not None:
             self.owed.refuse(error)
             if self._slice is not None:
@@ -204,7 +207,7 @@ class ConnectionMachine:
         return _SEND if self.outgoing else Command.REFUSE
 
     def throttle(self, until_s: float) -> None:
-        """Note that a handler throttles its client: no further request is handled, not even in this time slice."""
+        """Record that a handler throttles its client: no further request is handled, not even in this time slice."""
         self.throttled_until_s = max(until_s, self.throttled_until_s)
         if self._slice is not None:
             self._slice.stop_s = -inf
@@ -231,16 +234,22 @@ class ConnectionMachine:
         owed.is_awaited = True
         return Command.AWAIT
 
-    def sent(self, now_s: float) -> Command:
-        """Note what the socket took: `outgoing` has only the rest."""
+    def sent(self, now_s: float, count: int = 0) -> Command:
+        """Record that the socket took `count` bytes: `outgoing` has only the rest."""
         if self.problem is not None:
             return Command.REFUSE
         incoming, time_slice = self.incoming, self._slice
         if self.outgoing:
-            self.blocked = True
+            if self.blocked:
+                incoming.buffers.answers.took(incoming.holder, count, now_s)
+            else:
+                self.blocked = True
+                incoming.buffers.answers.hold(incoming.holder, self.outgoing, now_s)
             incoming.stop_deadline()
             return Command.WAIT if time_slice is None else self._end_slice(now_s)
-        self.blocked = False
+        if self.blocked:
+            self.blocked = False
+            incoming.buffers.answers.sent(incoming.holder)
         self._pushed_bytes = 0
         if time_slice is not None:
             time_slice.unsent = 0
@@ -265,7 +274,7 @@ class ConnectionMachine:
         return _READ if state is _READING else self.go_on(now_s)
 
     def go_on(self, now_s: float) -> Command:
-        """Continue with what the connection has to do next, if anything."""
+        """Continue with the next work of the connection, if there is any."""
         if self.request is not _NO_REQUEST:
             # The end of the time slice sends everything.
             return Command.WAIT
@@ -283,9 +292,9 @@ class ConnectionMachine:
         return Command.WAIT
 
     def collect(self, now_s: float, *, at_once: bool) -> Command:
-        """Send all replies that exist, in order, up to the first that is still pending.
+        """Send all replies that exist, in order, up to the first pending one.
 
-        `at_once`: the first one has just come into existence, perhaps while a request behind it is being handled.
+        `at_once`: the first reply has just come into existence, perhaps while a request behind it is being handled.
         """
         owed = self.owed
         if owed is None:
@@ -310,6 +319,8 @@ class ConnectionMachine:
         if self.outgoing is None:
             self.outgoing = []
         self.outgoing += chunks
+        if self.blocked:
+            self.incoming.buffers.answers.hold_more(self.incoming.holder, chunks)
         if self.problem is not None:
             return _SEND if self.outgoing else Command.REFUSE
         if not owed:
@@ -318,7 +329,7 @@ class ConnectionMachine:
         return Command.AWAIT
 
     def push(self, frame: bytes) -> bool:
-        """Append an unsolicited frame; then call `go_on`. Returns False if too many bytes of such frames wait already.
+        """Append an unsolicited frame; then call `go_on`. Return False if too many bytes of such frames wait already.
 
         One frame is accepted whatever its size: a client that reads is not disconnected for a single large frame.
         """
@@ -330,6 +341,8 @@ class ConnectionMachine:
             if self.outgoing is None:
                 self.outgoing = []
             self.outgoing.append(frame)
+            if self.blocked:
+                self.incoming.buffers.answers.hold_more(self.incoming.holder, (frame,))
         return True
 
     def begin_slice(self, now_s: float) -> Command:
@@ -361,15 +374,19 @@ class ConnectionMachine:
         return Command.WAIT
 
     def overdue(self, now_s: float) -> ProtocolError | None:
-        """Return why to refuse the connection, if its request has made no progress in time."""
+        """Return why to refuse the connection, if its request has made no progress in time; else None."""
         return self.incoming.overdue(now_s) if self.state is _READING else None
 
     def end(self, event: ConnectionEvent) -> None:
-        """Apply `event`. If it closes the connection, its `owed` replies are to be cancelled."""
+        """End the connection, or begin to, because of `event`.
+
+        If the event closes the connection, its `owed` replies are to be cancelled.
+        """
         self.state = after(self.state, event)
         if self.state is _CLOSED:
             self._slice = None
             self.request = _NO_REQUEST
             self.outgoing = None
+            self.incoming.buffers.answers.sent(self.incoming.holder)
             self.incoming.forget()
             self.incoming.release()

@@ -7,9 +7,9 @@ joined with the bytes before them instead: one system call and one packet fewer.
 from collections.abc import Sequence
 
 from broker_runtime.network.sockets.transport import FileUnreadableError, Transport
+from broker_runtime.wire.answer_memory import READ_AHEAD_BYTES, SMALL_REGION_BYTES
 from broker_runtime.wire.reply import Chunk, FileRegion
 
-_SMALL_REGION = 32 * 1024
 _MAX_VECTORS = 512
 _SLICE_BYTES = 4 * 1024 * 1024
 """After this many bytes with file regions among them, other connections are served."""
@@ -24,7 +24,7 @@ def send(transport: Transport, chunks: list[Chunk]) -> int:
     plain: list[_Plain] = []
     for index, chunk in enumerate(chunks):
         if isinstance(chunk, FileRegion):
-            if chunk.length > _SMALL_REGION:
+            if chunk.length > SMALL_REGION_BYTES or total + chunk.length > READ_AHEAD_BYTES:
                 return _send_in_parts(transport, chunks)
             chunk = chunks[index] = _read_region(chunk)
         total += len(chunk)
@@ -47,7 +47,7 @@ def _send_in_parts(transport: Transport, chunks: list[Chunk]) -> int:
     try:
         while chunks:
             head = chunks[0]
-            if isinstance(head, FileRegion) and head.length > _SMALL_REGION:
+            if isinstance(head, FileRegion) and head.length > SMALL_REGION_BYTES:
                 total += _send_region(transport, head)
                 if head.length == 0:
                     del chunks[0]
@@ -57,7 +57,7 @@ def _send_in_parts(transport: Transport, chunks: list[Chunk]) -> int:
             plain = _leading_bytes(chunks)
             sent = transport.write(plain)
             total += sent
-            if not _drop_sent(chunks, plain, sent) or len(plain) >= _MAX_VECTORS:
+            if not _drop_sent(chunks, plain, sent) or len(plain) >= _MAX_VECTORS or total >= _SLICE_BYTES:
                 # The socket is full, or other connections are served now: reading so many regions takes a millisecond.
                 break
     except BlockingIOError:
@@ -66,13 +66,18 @@ def _send_in_parts(transport: Transport, chunks: list[Chunk]) -> int:
 
 
 def _leading_bytes(chunks: list[Chunk]) -> list[_Plain]:
-    """Return the chunks before the first large region; replace small regions by their bytes in place."""
+    """Return the chunks before the first large region; replace small regions by their bytes in place.
+
+    No region is read behind READ_AHEAD_BYTES: while a client does not read its answer, they would stay in memory.
+    """
     plain: list[_Plain] = []
+    total = 0
     for index, chunk in enumerate(chunks):
         if isinstance(chunk, FileRegion):
-            if chunk.length > _SMALL_REGION:
+            if chunk.length > SMALL_REGION_BYTES or (plain and total + chunk.length > READ_AHEAD_BYTES):
                 break
             chunk = chunks[index] = _read_region(chunk)
+        total += len(chunk)
         plain.append(chunk)
         if len(plain) >= _MAX_VECTORS:
             break

@@ -10,9 +10,10 @@ from broker_runtime.wire.reply import PendingReply, Reply
 
 
 class OwedReplies:
-    """Begins with a pending reply, which may admit other requests; at most `limit` replies.
+    """The pending replies of a connection, in order, at most `limit`.
 
-    A refused request takes its place in the order, too: those before it are answered first.
+    The first reply decides whether further requests may be handled before it exists (`admits`). An error that ends the
+    connection also waits for its place in the order: replies to earlier requests are sent first.
     """
 
     __slots__ = ("_closed", "_limit", "_owed", "is_awaited")
@@ -29,18 +30,18 @@ class OwedReplies:
 
     @property
     def first(self) -> PendingReply:
-        """The first reply, which is pending."""
+        """Return the first reply, which is pending."""
         first = self._owed[0]
         assert isinstance(first, PendingReply), "what exists has been taken"
         return first
 
     @property
     def is_open(self) -> bool:
-        """Whether a request may be handled now, before the previous ones are answered."""
+        """Return whether a request may be handled now, before the previous ones are answered."""
         return not self._closed and len(self._owed) < self._limit and self.first.admits is not None
 
     def admits(self, frame: memoryview) -> bool:
-        """Whether this request may be handled now."""
+        """Return whether this request may be handled now."""
         admits = self.first.admits
         return self.is_open and admits is not None and admits(frame)
 
@@ -50,12 +51,15 @@ class OwedReplies:
         self._closed = isinstance(reply, PendingReply) and not reply.done and reply.admits is None
 
     def refuse(self, error: ProtocolError) -> None:
-        """Refuse the connection with `error` after the replies before it, and handle no further request."""
+        """Refuse the connection with `error` after the earlier replies, and handle no further request."""
         self._owed.append(detached(error))
         self._closed = True
 
     def taken(self) -> list[Reply | ProtocolError | None]:
-        """Remove and return all replies before the first pending one. None among them: close the connection."""
+        """Remove and return all replies before the first pending one.
+
+        None in the result stands for a reply that closes the connection.
+        """
         found: list[Reply | ProtocolError | None] = []
         while self._owed:
             reply = self._owed[0]

@@ -11,6 +11,7 @@ from broker_runtime.network.connection.received.incoming import SharedBuffers
 from broker_runtime.network.connection.time_slices import TimeSlices
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.sockets.poller import Poller
+from broker_runtime.wire.answer_memory import AnswerMemory
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
 
 _DEAL_S = 0.01
@@ -24,12 +25,12 @@ class OwnedConnection(ServedConnection, Protocol):
 
     @property
     def ended_by(self) -> ConnectionEvent | None:
-        """The first event that ended the connection."""
+        """Return the first event that ended the connection; None before that."""
         ...
 
 
 class ConnectionHost(Protocol):
-    """Events that the owner of the connections receives."""
+    """The owner of connections, as the connections see it: the events that it receives."""
 
     def memory_freed(self, waiting: Iterable[int]) -> None:
         """Let these connections, by id, continue with requests that there was no memory for."""
@@ -50,18 +51,21 @@ class ConnectionHost(Protocol):
         ...
 
 
-class ThrottleEnds:
-    """Owns the timers of connections whose clients are throttled, at most one for each; most never have one."""
+class ConnectionTimers:
+    """The timers of connections: the end of a throttle time, or a delayed close. Each connection has at most one.
+
+    Most connections never have one.
+    """
 
     __slots__ = ("_loop", "_timers")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._timers: dict[int, TimerHandle] = {}
-        """Timers of the ends of throttling, by connection id."""
+        """Timers by connection id."""
 
     def set(self, connection_id: int, delay_s: float, callback: Callable[[], None]) -> None:
-        """Call `callback` after `delay_s`, and not at an earlier time that was set before."""
+        """Call `callback` for the connection after `delay_s`. This replaces the timer that the connection has."""
         self.forget(connection_id)
         self._timers[connection_id] = self._loop.call_later(delay_s, callback)
 
@@ -73,7 +77,7 @@ class ThrottleEnds:
 
 
 class Shared:
-    """State that all connections of one event loop share."""
+    """The state that all connections of one event loop share."""
 
     __slots__ = (
         "_dealing",
@@ -89,11 +93,17 @@ class Shared:
         "now",
         "poller",
         "slices",
-        "throttle_ends",
+        "timers",
     )
 
     def __init__(
-        self, loop: AbstractEventLoop, poller: Poller, clock: Clock, limits: NetworkLimits, handler: FrameHandler
+        self,
+        loop: AbstractEventLoop,
+        poller: Poller,
+        clock: Clock,
+        limits: NetworkLimits,
+        handler: FrameHandler,
+        answers: AnswerMemory | None = None,
     ) -> None:
         self.loop = loop
         self.poller = poller
@@ -104,9 +114,9 @@ class Shared:
         self.host: ConnectionHost
         self.notices = ConnectionNotices()
         self.slices = TimeSlices(loop, self.now, limits.turn_s, poller.is_behind)
-        self.buffers = SharedBuffers(limits, self._deal_memory)
+        self.buffers = SharedBuffers(limits, self._deal_memory, answers)
         self._dealing = False
-        self.throttle_ends = ThrottleEnds(loop)
+        self.timers = ConnectionTimers(loop)
         self.established_used_s = float("-inf")
         """Time at which an established connection last sent something."""
         self.newcomers_s = 0.0

@@ -18,14 +18,17 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class HostNames:
-    """Looks up at most `threads_max` names at once, each for at most `timeout_s`."""
+    """Resolves host names, at most `threads_max` at once, each for at most `timeout_s`."""
 
     def __init__(self, timeout_s: float, threads_max: int) -> None:
         self._timeout_s = timeout_s
         self._free = asyncio.Semaphore(threads_max)
 
     async def addresses(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
-        """Return all addresses of each name that resolves, spelled as by `canonical_address`; omit other names."""
+        """Return all addresses of each name that resolves, in the spelling of `canonical_address`.
+
+        Other names are left out.
+        """
         tasks = {
             name: asyncio.create_task(self._look_up(name)) for name in dict.fromkeys(names) if may_be_a_host_name(name)
         }

@@ -5,23 +5,30 @@ For GET /connection-limits and /connection-quotas; docs/reference/connection-gro
 
 from collections.abc import Callable, Collection, Iterable
 from heapq import nlargest, nsmallest
+from typing import TYPE_CHECKING
 
 from connection_limits.listener_quota import OF_BROKER, OF_LISTENER, ListenerQuota, WaitsFor
 from connection_limits.quotas import ConnectionQuotas
 from connection_limits.rate_limit import RateLimit
 from connection_limits.settings import UNLIMITED
 
+if TYPE_CHECKING:
+    from connection_limits.cluster.share_meter import ShareMeter
+    from connection_limits.cluster_rates import ClusterRates
+
 SHOWN_MAX = 500
-"""Maximum of addresses, and of connection groups, in one response."""
+"""Maximum number of addresses, and of connection groups, in one response."""
 
 Content = dict[str, object]
 
 
 class LimitsHeld:
-    """Reads the quotas as of `now_ms`."""
+    """The limits of a broker and what they hold back, from the quotas as of `now_ms`."""
 
-    def __init__(self, quotas: ConnectionQuotas, now_ms: int) -> None:
+    def __init__(self, quotas: ConnectionQuotas, now_ms: int, cluster_rates: "ClusterRates | None" = None) -> None:
+        """`cluster_rates` has the shares of rates of the cluster; None if the broker has none."""
         self._quotas = quotas
+        self._cluster_rates = cluster_rates
         self._addresses = quotas.addresses
         self._now_ms = now_ms
 
@@ -33,9 +40,10 @@ class LimitsHeld:
         }
 
     def page(self, after: str) -> Content:
-        """Return all limits except those of connection groups. Addresses are sorted, and begin after `after`.
+        """Return one page of all limits except those of connection groups.
 
-        `next` is the value of `after` for the next page; None on the last page.
+        Addresses are sorted, and begin after the address `after`. The field `next` of the result is the value of
+        `after` for the next page; None on the last page.
         """
         limited = (ip for ip in self._limited_addresses() if ip > after)
         found = nsmallest(SHOWN_MAX + 1, limited)
@@ -47,7 +55,7 @@ class LimitsHeld:
         }
 
     def held(self) -> Content:
-        """Return the limits of all clients, and the addresses and connection groups that have refused most connections.
+        """Return the limits of all clients, and the addresses and connection groups with the most refused connections.
 
         The counts begin when this broker starts. `left_out` is the number of other addresses and groups.
         """
@@ -76,6 +84,7 @@ class LimitsHeld:
         return {
             "connection_creation_rate": shown(quotas.rate_limit.meter.limit),
             "adaptive": self._adaptive(quotas.rate_limit),
+            "cluster": self.cluster("broker", quotas.rate_limit.share),
             "max_connections": shown(quotas.settings.max_connections),
             "rate": quotas.rate_limit.meter.measure(self._now_ms),
             "connections": quotas.total,
@@ -95,6 +104,7 @@ class LimitsHeld:
         return {
             "connection_creation_rate": shown(listener.meter.limit),
             "adaptive": self._adaptive(listener.rate_limit),
+            "cluster": self.cluster(f"listener:{listener.name}", listener.rate_limit.share),
             "max_connections": shown(listener.max_connections),
             "inherited": [key for key, values in own.items() if listener.name not in values],
             "rate": listener.meter.measure(self._now_ms),
@@ -120,6 +130,22 @@ class LimitsHeld:
             "cuts": adaptive.cuts_total,
         }
 
+    def cluster(self, name: str, meter: "ShareMeter | None") -> Content | None:
+        """Describe a rate of the cluster by its name in reports; None if the rate is this broker's own."""
+        if meter is None:
+            return None
+        shown_share = None if self._cluster_rates is None else self._cluster_rates.shown(name, self._now_ms)
+        if shown_share is None:
+            return {
+                "rate": meter.limit,
+                "share": 0.0,
+                "demand": 0.0,
+                "brokers": None,
+                "age_s": None,
+                "state": "waiting",
+            }
+        return {**shown_share._asdict(), "state": shown_share.state.value}
+
     def _blocked_share(self, listener: ListenerQuota, limits: Collection[WaitsFor]) -> float:
         # An acceptor waits for one limit at a time.
         return min(1.0, sum(listener.waits[limit].blocked.fraction(self._now_ms) for limit in limits))
@@ -142,7 +168,7 @@ class LimitsHeld:
 
 
 def shown(limit: int) -> int | None:
-    """Return the limit for display: None if there is no limit."""
+    """Return the limit for display; None without a limit."""
     return None if limit >= UNLIMITED else limit
 
 

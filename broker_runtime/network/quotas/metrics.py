@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from connection_limits.adaptive.control import AdaptiveRate
 
 MAX_IP_SERIES = 100
-"""Maximum of addresses shown, the most recently seen ones: a flood of addresses must not flood the scrape."""
+"""Maximum number of addresses in metrics, the most recently seen. A flood of addresses must not flood the scrape."""
 
 MAX_GROUP_SERIES = 1_000
-"""Maximum of connection groups shown, the first by name; GET /connection-quotas has all."""
+"""Maximum number of connection groups in metrics, the first by name. GET /connection-quotas has all."""
 
 Kind = Literal["gauge", "counter"]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value; names of counters end in _total."""
+    """One value of a metric of the network layer. Names of counters end in _total."""
 
     name: str
     value: float
@@ -62,14 +62,17 @@ _ADAPTIVE_METRICS: tuple[tuple[str, Kind, str, "Callable[[AdaptiveRate], float]"
 
 
 class NetworkMetrics:
-    """Counters and gauges of all connections together; they start at zero with each process."""
+    """The counters and gauges of all connections together. They start at zero with each process."""
 
     __slots__ = (
+        "answer_bytes",
         "buffered_bytes",
         "evicted_total",
         "idle_closed_total",
+        "paused_answers",
         "requests_without_memory",
         "unfinished_requests",
+        "unread_answers",
     )
 
     def __init__(self) -> None:
@@ -78,11 +81,14 @@ class NetworkMetrics:
         self.buffered_bytes = 0
         self.unfinished_requests = 0
         self.requests_without_memory = 0
+        self.answer_bytes = 0
+        self.unread_answers = 0
+        self.paused_answers = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptorMetrics:
-    """Figures of one listener's acceptor."""
+    """The metrics of one listener's acceptor."""
 
     listener: str
     delayed_count: int
@@ -109,7 +115,10 @@ def collect(
     now_ms: int,
     authentications: AuthenticationCounts | None = None,
 ) -> Iterator[Sample]:
-    """Yield all samples, those of one metric consecutively, as the exposition format requires."""
+    """Yield all samples of network metrics.
+
+    The samples of one metric are consecutive, as the exposition format requires.
+    """
     yield from _broker(quotas, figures, now_ms)
     yield from _by_listener(list(quotas.listeners.values()), now_ms)
     yield from _adaptive(quotas)
@@ -164,6 +173,24 @@ def _broker(quotas: ConnectionQuotas, figures: NetworkMetrics, now_ms: int) -> I
         figures.requests_without_memory,
         "gauge",
         "Requests whose rest is not read because unfinished requests fill queued.max.request.bytes",
+    )
+    yield Sample(
+        _SERVER + "buffered_response_bytes",
+        figures.answer_bytes,
+        "gauge",
+        "Bytes of responses that are being packed, or that clients have not read",
+    )
+    yield Sample(
+        _SERVER + "unread_responses",
+        figures.unread_answers,
+        "gauge",
+        "Connections whose client has not read all of its responses",
+    )
+    yield Sample(
+        _SERVER + "responses_without_memory",
+        figures.paused_answers,
+        "gauge",
+        "Responses whose packing pauses because responses fill sluicegate.queued.max.response.bytes",
     )
     yield Sample(
         _SERVER + "tracked_ips", len(quotas.addresses.rates), "gauge", "Addresses whose connection rate is tracked"

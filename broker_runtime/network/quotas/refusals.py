@@ -8,7 +8,10 @@ MAX_KINDS = 64
 
 
 class RefusalLog:
-    """`note` returns the line to log, or None if that kind was logged within the interval."""
+    """Limits how often refusals are logged.
+
+    `note` returns the line to log, or None if that kind was logged within the interval.
+    """
 
     __slots__ = ("_interval_ms", "_logged_ms", "_suppressed", "totals")
 

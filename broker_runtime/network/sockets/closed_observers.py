@@ -6,22 +6,25 @@ Observer = Callable[[], None]
 
 
 class TooManyObserversError(RuntimeError):
-    """Too many observers wait for the end of one connection: one of them probably never removes itself."""
+    """Error if too many observers wait for the end of one connection: one of them probably never removes itself."""
 
 
 class ClosedObservers:
-    """At most `limit` observers; each is kept once, and called once."""
+    """The observers of a connection's end, at most `limit`. Each is kept once, and called once."""
 
-    __slots__ = ("_limit", "_observers", "_told")
+    __slots__ = ("_has_ended", "_limit", "_observers")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._observers: dict[Observer, None] = {}
-        self._told = False
+        self._has_ended = False
 
     def add(self, observer: Observer) -> None:
-        """Call `observer` when the connection ends, or at once if it has ended. Raises TooManyObserversError."""
-        if self._told:
+        """Call `observer` when the connection ends, or at once if it has ended.
+
+        Raises TooManyObserversError.
+        """
+        if self._has_ended:
             observer()
             return
         if len(self._observers) >= self._limit and observer not in self._observers:
@@ -32,12 +35,12 @@ class ClosedObservers:
         self._observers[observer] = None
 
     def remove(self, observer: Observer) -> None:
-        """Remove an observer. It may be unknown, or have been called already."""
+        """Remove an observer, which may be unknown, or have been called already."""
         self._observers.pop(observer, None)
 
     def taken(self) -> Iterator[Observer]:
-        """Yield each observer once, to be called now. Observers removed meanwhile are skipped."""
-        self._told = True
+        """Yield each observer once, for the caller to call. Observers removed meanwhile are skipped."""
+        self._has_ended = True
         while self._observers:
             observer = next(iter(self._observers))
             del self._observers[observer]

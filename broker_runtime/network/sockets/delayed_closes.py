@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 
 
 class DelayedCloses:
-    """At most `limit` descriptors, each with its closing time in milliseconds."""
+    """Descriptors to close later, at most `limit`, each with its closing time in milliseconds."""
 
     __slots__ = ("_heap", "_limit")
 
@@ -18,7 +18,10 @@ class DelayedCloses:
         self._heap: list[tuple[int, int]] = []
 
     def add(self, fd: int, close_at_ms: int) -> bool:
-        """Add a descriptor. Returns False if the queue is full: the caller then closes `fd` now."""
+        """Schedule that the socket `fd` is closed at a time.
+
+        Return False if the queue is full: the caller then closes `fd` now.
+        """
         if len(self._heap) >= self._limit:
             return False
         heappush(self._heap, (close_at_ms, fd))

@@ -11,7 +11,10 @@ from broker_runtime.network.sockets.transport import TRANSPORTS, Transport, Tran
 
 
 class SocketDialler:
-    """Dials servers, and owns the poller of its connections: these are few, and the event loop watches each itself."""
+    """Opens connections to servers, and owns their poller.
+
+    These connections are few, and the event loop watches each itself.
+    """
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ _TCP_INFO: int | None = getattr(socket, "TCP_INFO", None)
 
 
 class ListenerBindError(OSError):
-    """A listener's address cannot be used; the message names both."""
+    """Error for a listener whose address cannot be used. The message names the listener and the address."""
 
 
 class _ListeningSocket(socket.socket):
@@ -27,7 +27,7 @@ class _ListeningSocket(socket.socket):
 
 
 def listening_socket(listener: str, host: str, port: int, limits: NetworkLimits) -> socket.socket:
-    """Return a bound, listening, non-blocking socket; accepted sockets inherit its options."""
+    """Return a bound, listening, non-blocking socket. Accepted sockets inherit its options."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -55,7 +55,7 @@ def listening_socket(listener: str, host: str, port: int, limits: NetworkLimits)
 
 
 class ReservedListeners:
-    """Owns listening sockets of listeners that may be added; clients wait in the kernel meanwhile."""
+    """Listening sockets of listeners that may be added. Their clients wait in the kernel meanwhile."""
 
     def __init__(self, limits: NetworkLimits) -> None:
         self._limits = limits
@@ -67,7 +67,7 @@ class ReservedListeners:
             self._sockets[listener, host, port] = listening_socket(listener, host, port, self._limits)
 
     def take(self, listener: str, host: str, port: int) -> socket.socket | None:
-        """Return a reserved socket, which the caller then owns; None if it was not reserved."""
+        """Return a reserved socket, which the caller then owns; None for one that was not reserved."""
         return self._sockets.pop((listener, host, port), None)
 
     def release(self) -> None:
@@ -78,7 +78,10 @@ class ReservedListeners:
 
 
 def waiting_clients(listening: socket.socket) -> int:
-    """Return the connections in the kernel's queue: tcpi_unacked of a listening socket; 0 if it is unavailable."""
+    """Return the number of connections in the kernel's queue of a listening socket; 0 if it is unavailable.
+
+    The number is tcpi_unacked of the socket.
+    """
     if not hasattr(socket, "TCP_INFO"):
         return 0
     waiting: int = struct.unpack_from("=I", listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 28), 24)[0]
@@ -86,7 +89,7 @@ def waiting_clients(listening: socket.socket) -> int:
 
 
 def is_abandoned(accepted: socket.socket, proxy_header_bytes_max: int | None = None) -> bool:
-    """Whether the client of an accepted connection has closed or reset it and has left no unread byte.
+    """Return whether the client of an accepted connection has closed or reset it, and has left no unread byte.
 
     The kernel completes a connection before the broker accepts it. While a limit delays the listener, clients give up
     and their connections stay in the kernel's queue. Apache Kafka accepts them in order and counts each one in the

@@ -20,31 +20,31 @@ _MAX_EVENTS = 256
 
 
 class Pollable(Protocol):
-    """Receives the readiness events of its descriptor."""
+    """Receives the events of a file descriptor that a Poller watches."""
 
     def on_readable(self) -> None: ...
 
     def on_writable(self) -> None: ...
 
-    def was_heavy(self) -> None:
-        """Handle that the last event blocked the event loop for HEAVY_S."""
+    def was_heavy(self, length_s: float) -> None:
+        """Receive the notification that the last event blocked the event loop for `length_s`, at least HEAVY_S."""
         ...
 
     def on_hang_up(self) -> None:
-        """Handle that the connection is closed in both directions; called while nothing is read."""
+        """Receive the notification that the connection is closed in both directions. It comes while nothing is read."""
         ...
 
 
 class Poller(Protocol):
-    """Watches descriptors, and notifies their targets."""
+    """Watches file descriptors, and notifies their targets when they are ready."""
 
     @property
     def lengths(self) -> SliceLengths:
-        """Lengths of its iterations."""
+        """Return the lengths of the poller's iterations."""
         ...
 
     def is_behind(self) -> bool:
-        """Whether sockets are ready that an iteration had no time for."""
+        """Return whether sockets are ready that an iteration had no time for."""
         ...
 
     def watch(self, fd: int, target: Pollable) -> None:
@@ -64,16 +64,20 @@ if hasattr(select, "epoll"):
     _GONE = select.EPOLLHUP | select.EPOLLERR
 
     class EpollPoller:
-        """`now` returns seconds. An iteration ends with the target that is running when `slice_s` has elapsed."""
+        """A poller over epoll. `now` returns seconds.
 
-        __slots__ = ("_epoll", "_loop", "_now", "_slice_s", "_targets", "_untold", "lengths")
+        An iteration ends with the target that is running when `slice_s` has elapsed.
+        """
+
+        __slots__ = ("_epoll", "_loop", "_now", "_slice_s", "_targets", "_undelivered", "lengths")
 
         def __init__(self, loop: AbstractEventLoop, now: Callable[[], float], slice_s: float) -> None:
             self._loop = loop
             self._now = now
             self._slice_s = slice_s
             self._targets: dict[int, Pollable] = {}
-            self._untold: list[tuple[int, int]] = []
+            self._undelivered: list[tuple[int, int]] = []
+            """Events (descriptor, mask) that the last iteration had no time for."""
             self.lengths = SliceLengths("sockets")
             self._epoll = select.epoll()
             loop.add_reader(self._epoll.fileno(), self._on_events)
@@ -88,14 +92,14 @@ if hasattr(select, "epoll"):
             self._epoll.modify(fd, wanted)
 
         def is_behind(self) -> bool:
-            return bool(self._untold)
+            return bool(self._undelivered)
 
         def forget(self, fd: int) -> None:
             # Closing a descriptor removes it from the epoll; no separate system call is needed.
             self._targets.pop(fd, None)
-            if self._untold:
+            if self._undelivered:
                 # The next connection may get the same descriptor.
-                self._untold = [event for event in self._untold if event[0] != fd]
+                self._undelivered = [event for event in self._undelivered if event[0] != fd]
 
         def close(self) -> None:
             self._targets.clear()
@@ -106,17 +110,17 @@ if hasattr(select, "epoll"):
             begin_s = now_s = self._now()
             stop_s = begin_s + self._slice_s
             fd = -1
-            events = self._untold or self._epoll.poll(0, _MAX_EVENTS)
-            self._untold = []
+            events = self._undelivered or self._epoll.poll(0, _MAX_EVENTS)
+            self._undelivered = []
             count = len(events)
             for position, (fd, event) in enumerate(events, 1):
                 self._dispatch(fd, event)
-                told_s, now_s = now_s, self._now()
-                if now_s - told_s >= HEAVY_S and (target := self._targets.get(fd)) is not None:
-                    target.was_heavy()
+                began_s, now_s = now_s, self._now()
+                if now_s - began_s >= HEAVY_S and (target := self._targets.get(fd)) is not None:
+                    target.was_heavy(now_s - began_s)
                 if now_s >= stop_s and position < count:
                     # The remaining events are still ready, so the loop calls this again in its next iteration.
-                    self._untold = [event for event in events[position:] if event[0] in self._targets]
+                    self._undelivered = [event for event in events[position:] if event[0] in self._targets]
                     break
             self.lengths.note(now_s - begin_s, now_s, self._targets.get(fd))
 
@@ -136,7 +140,10 @@ if hasattr(select, "epoll"):
 
 
 class LoopPoller:
-    """Notices a peer's disconnect only when reading resumes. The lengths of its iterations are not measured."""
+    """A poller over the event loop, for few connections.
+
+    It notices a peer's disconnect only when reading resumes. The lengths of its iterations are not measured.
+    """
 
     __slots__ = ("_loop", "_reading", "_targets", "_writing", "lengths")
 

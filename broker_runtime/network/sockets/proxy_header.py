@@ -14,14 +14,14 @@ SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 _FIXED_BYTES = 16
 _VERSION_1 = b"PROXY "
 _LOCAL, _PROXY = 0x20, 0x21
-"""The byte with version 2 and the command."""
+"""The byte of a proxy header with version 2 and the command."""
 _UNKNOWN, _TCP4, _TCP6 = 0x00, 0x11, 0x21
-"""Address family and transport."""
+"""The byte of a proxy header with the address family and the transport."""
 _ADDRESS_BYTES = {_TCP4: 4, _TCP6: 16}
 
 
 class HeaderOutcome(StrEnum):
-    """Result of a connection from a proxy, or from a peer that claims to be one."""
+    """The outcome of a connection from a proxy, or from a peer that claims to be one."""
 
     CLIENT = "client"
     """The header contains a client's address."""
@@ -54,11 +54,11 @@ MEANING_OF_REFUSAL: dict[HeaderOutcome, str] = {
     HeaderOutcome.CUT_OFF: "the connection ended within its PROXY header",
     HeaderOutcome.OVERDUE: "no PROXY header within sluicegate.proxy.header.timeout.ms",
 }
-"""A sentence for each outcome that results from a configuration or protocol error."""
+"""A sentence for each outcome that a configuration or protocol error causes."""
 
 
 class ProxyHeaderError(Exception):
-    """The bytes are not a usable header; `outcome` is the reason."""
+    """Error for bytes that are not a usable PROXY header. `outcome` is the reason."""
 
     def __init__(self, outcome: HeaderOutcome) -> None:
         super().__init__(MEANING_OF_REFUSAL[outcome])
@@ -66,13 +66,16 @@ class ProxyHeaderError(Exception):
 
 
 class PassedOn(NamedTuple):
-    """Client of the connection; None if the connection is the proxy's own."""
+    """The content of a PROXY header, by which a proxy passes on a client's address.
+
+    `client` is the client's address; None if the connection is the proxy's own.
+    """
 
     client: tuple[str, int] | None
 
 
 def is_bare_header(data: bytes, max_bytes: int) -> bool:
-    """Whether `data` is exactly one whole usable header."""
+    """Return whether `data` is exactly one whole usable proxy header."""
     header = ProxyHeader(max_bytes)
     try:
         while len(data) >= header.missing:
@@ -85,7 +88,10 @@ def is_bare_header(data: bytes, max_bytes: int) -> bool:
 
 
 class ProxyHeader:
-    """The header of one connection, as it arrives. `max_bytes` is its maximum length, the fixed part included."""
+    """The proxy header of one connection, as it arrives.
+
+    `max_bytes` is its maximum length, including the fixed part.
+    """
 
     __slots__ = ("_max_bytes", "_received", "_total")
 
@@ -96,7 +102,7 @@ class ProxyHeader:
 
     @property
     def missing(self) -> int:
-        """Number of bytes that may be read next without reading past the header."""
+        """Return the number of bytes that may be read next without reading past the header."""
         return self._total - len(self._received)
 
     @property
@@ -104,7 +110,10 @@ class ProxyHeader:
         return not self._received
 
     def receive(self, data: bytes) -> PassedOn | None:
-        """Process the next bytes, at most `missing`; return None while more are missing. Raises ProxyHeaderError."""
+        """Process the next bytes, at most `missing`. Return the header's content, or None while bytes are missing.
+
+        Raises ProxyHeaderError.
+        """
         self._received += data
         received = self._received
         if received[:12] != SIGNATURE[: len(received)]:

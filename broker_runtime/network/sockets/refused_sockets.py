@@ -13,7 +13,7 @@ _CLOSES_PER_SLICE = 100
 
 
 class RefusedSockets:
-    """Owns sockets as bare descriptors, and closes each at its time; `now` returns seconds."""
+    """Refused sockets as bare descriptors, each closed at its time. `now` returns seconds."""
 
     __slots__ = ("_closes", "_ending", "_loop", "_now", "_timer", "_timer_ms")
 

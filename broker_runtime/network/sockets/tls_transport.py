@@ -22,14 +22,20 @@ _UNREAD_CALLS = 16
 """Limit of the calls that discard unread bytes of a refused client."""
 
 Identify = Callable[[bytes | None], Principal | None]
-"""Returns the principal of a peer by its verified certificate in DER, or None if SASL finds it. Raises ValueError."""
+"""Function that returns the principal of a peer by its verified certificate in DER, or None if SASL finds it.
+
+It raises ValueError.
+"""
 
 Shaken = Callable[[str, str], Callable[[], None]]
-"""Notes a handshake, by OpenSSL's name of the cipher suite and the version. Returns what to call at the end."""
+"""Function that records a handshake, by OpenSSL's name of the cipher suite and the version.
+
+It returns the function to call when the connection ends.
+"""
 
 
 class TlsTransport:
-    """Owns `connected`, a non-blocking stream socket, and its TLS session. The first calls are the handshake.
+    """A transport with TLS over `connected`, a non-blocking stream socket. The first calls are the handshake.
 
     A client passes the `server_name` that it expects in the certificate of the server.
     """
@@ -75,7 +81,7 @@ class TlsTransport:
         """
 
     def on_handshake(self, ended: Callable[[Principal | None], None], begun: Callable[[], None]) -> bool:
-        """Implement `Transport`."""
+        """Implement `Transport`: call `ended` with the other side's principal when the handshake is complete."""
         self._ended, self._begun = ended, begun
         return self._shaking
 

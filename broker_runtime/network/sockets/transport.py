@@ -19,17 +19,20 @@ from broker_runtime.wire.reply import FileRegion
 _NO_BYTES = bytes(4)
 """Zero unread bytes, as FIONREAD writes an int."""
 SENDFILE_BYTES = 4 * 1024 * 1024
-"""Maximum of bytes of a file sent at once."""
+"""Maximum bytes of a file sent at once."""
 BUFFERS_PER_CALL = os.sysconf("SC_IOV_MAX")
-"""Maximum of buffers of one `sendmsg`, 1,024 on Linux. A call with more raises EMSGSIZE."""
+"""Maximum number of buffers of one `sendmsg`, 1,024 on Linux. A call with more raises EMSGSIZE."""
 
 
 class FileUnreadableError(OSError):
-    """Less of a file can be read than was promised to the client. The stream itself may be intact."""
+    """Error for a file of which less can be read than was promised to the client. The stream itself may be intact."""
 
 
 class HandshakeError(OSError):
-    """A handshake failed. If `is_refusal`, one side has refused the other: it was not merely cut off."""
+    """A TLS handshake has failed.
+
+    `is_refusal` means that one side has refused the other, and was not merely cut off.
+    """
 
     def __init__(self, text: str, *, is_refusal: bool) -> None:
         super().__init__(text)
@@ -37,14 +40,14 @@ class HandshakeError(OSError):
 
 
 class Transport(Protocol):
-    """One end of a byte stream.
+    """One end of a connection that carries bytes, with TLS or without.
 
-    All three calls raise BlockingIOError if nothing can be done now, and OSError if the stream has failed. A handshake
-    is part of the first calls: until it is complete they only continue it.
+    Receiving and sending raise BlockingIOError if nothing can be done now, and OSError if the stream has failed. A
+    handshake is part of the first calls: until the handshake is complete, they only continue it.
     """
 
     def on_handshake(self, ended: Callable[[Principal | None], None], begun: Callable[[], None], /) -> bool:
-        """Call `ended` with the other side's principal after the handshake. Returns False if there is no handshake.
+        """Call `ended` with the other side's principal after the handshake. Return False for a transport without one.
 
         `begun` is called when the handshake begins to use memory. The principal is None if the handshake does not
         authenticate the other side.
@@ -53,27 +56,27 @@ class Transport(Protocol):
 
     @property
     def holds_bytes(self) -> bool:
-        """Whether `receive_into` would return bytes although the socket is not readable."""
+        """Return whether `receive_into` would return bytes although the socket is not readable."""
         ...
 
     @property
     def holds_unread(self) -> bool:
-        """Whether bytes have arrived that were not received yet. Takes a system call."""
+        """Return whether bytes have arrived that were not received yet. This takes a system call."""
         ...
 
     def receive_into(self, space: memoryview, /) -> int:
-        """Return how many bytes were received; 0: the peer has ended its side."""
+        """Receive bytes into `space`, and return their number; 0 if the peer has ended its side."""
         ...
 
     def write(self, buffers: Sequence[bytes | bytearray | memoryview], /) -> int:
-        """Take some bytes of any number of buffers, in order; returns how many.
+        """Send bytes of any number of buffers, in order. Return how many were taken.
 
-        The caller offers the rest again, from that byte on.
+        The caller offers the rest again, from the next byte on.
         """
         ...
 
     def send_region(self, region: FileRegion, /) -> int:
-        """Return how many bytes were sent, at most `SENDFILE_BYTES`, and advance the beginning of `region`.
+        """Send bytes of `region`, at most `SENDFILE_BYTES`. Return their number, and advance the beginning of `region`.
 
         Raises FileUnreadableError if the file ends too early, or cannot be read.
         """
@@ -84,20 +87,20 @@ class Transport(Protocol):
         ...
 
     def fileno(self) -> int:
-        """Return the socket's descriptor for watching; negative once it is closed."""
+        """Return the socket's descriptor for watching; negative after the socket is closed."""
         ...
 
     def close(self) -> None: ...
 
 
 class TransportFactory(Protocol):
-    """Creates the transport of a connected, non-blocking stream socket; the transport then owns the socket."""
+    """Function that creates the transport of a connected, non-blocking stream socket, which the transport then owns."""
 
     def __call__(self, connected: socket.socket, /) -> Transport: ...
 
 
 class PlainTransport:
-    """Owns `connected`, a non-blocking stream socket."""
+    """A transport without encryption over `connected`, a non-blocking stream socket."""
 
     __slots__ = ("_socket",)
 
@@ -107,13 +110,13 @@ class PlainTransport:
         self._socket = connected
 
     def on_handshake(self, ended: Callable[[Principal | None], None], begun: Callable[[], None], /) -> bool:
-        """Implement `Transport`."""
+        """Return False, because a connection without TLS has no handshake."""
         del ended, begun
         return False
 
     @property
     def holds_unread(self) -> bool:
-        """Implement `Transport`."""
+        """Implement `Transport`: return whether bytes have arrived that were not received yet."""
         return has_unread(self._socket)
 
     def receive_into(self, space: memoryview, /) -> int:
@@ -152,7 +155,7 @@ class PlainTransport:
 
 
 def has_unread(connected: socket.socket) -> bool:
-    """Whether the kernel has bytes for this socket. Takes a system call."""
+    """Return whether the kernel has bytes for this socket. This takes a system call."""
     return any(ioctl(connected.fileno(), FIONREAD, _NO_BYTES))
 
 
@@ -160,4 +163,4 @@ TRANSPORTS: Mapping[SecurityProtocol, TransportFactory] = {
     SecurityProtocol.PLAINTEXT: PlainTransport,
     SecurityProtocol.SASL_PLAINTEXT: PlainTransport,
 }
-"""Transports without encryption, of accepted and of dialled sockets, by security protocol."""
+"""The factories of transports without encryption, for accepted and for dialled sockets, by security protocol."""

@@ -17,7 +17,7 @@ _GATE = "broker_runtime.apis.request.authorization.access_gate"
 
 
 def authorization(settings: BrokerSettings, clock: Clock, image: Callable[[], MetadataImage]) -> Authorization | None:
-    """Return the node's authorizer, which reads the ACLs of `image`. None if the configuration has no authorizer."""
+    """Return the node's authorizer, which reads the ACLs of `image`; None if none is configured."""
     config = settings.config
     if not config.authorizer_class_name:
         return None
@@ -33,10 +33,10 @@ def authorization(settings: BrokerSettings, clock: Clock, image: Callable[[], Me
 
 
 def gate_of(authorization: Authorization | None, is_active: Callable[[], bool] | None = None) -> Gate | None:
-    """Return the gate that refuses whole requests. None without an authorizer.
+    """Return the gate that refuses whole requests; None without an authorizer.
 
-    A controller on standby has no ACLs, and `is_active` is False for it: its gate lets all requests pass. The
-    handlers then answer that clients must use another controller.
+    A controller on standby has no ACLs, and `is_active` is False for it: its gate lets all requests pass. The handlers
+    then answer that clients must use another controller.
     """
     if authorization is None:
         return None

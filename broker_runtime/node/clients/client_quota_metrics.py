@@ -16,7 +16,7 @@ _US_OF_A_PERCENT = 10_000
 
 
 def client_quota_families(quotas: EnforcedQuotas, now_ms: int) -> Iterator[MetricFamily]:
-    """Yield the metrics of a broker's quotas."""
+    """Yield the metrics of a broker's client quotas."""
     yield from _totals(
         "sluicegate_client_quota_",
         {

@@ -14,7 +14,7 @@ from broker_runtime.metadata.image import MetadataImage
 
 
 def enforced_quotas(config: BrokerConfig, image: MetadataImage, now: Callable[[], float]) -> EnforcedQuotas:
-    """Return the quotas of a broker. `now` returns seconds."""
+    """Return the client quotas that a broker enforces. `now` returns seconds."""
     size_ms = config.quota_window_size_seconds * 1000
     windows = Windows(config.quota_window_num, size_ms, config.sluicegate_client_quota_buckets_max)
     return EnforcedQuotas(
@@ -28,7 +28,7 @@ def enforced_quotas(config: BrokerConfig, image: MetadataImage, now: Callable[[]
 def charged_mutations(config: BrokerConfig, image: Callable[[], MetadataImage], clock: Clock) -> ChargedMutations:
     """Return the quota that charges clients for changes of partitions, for a controller.
 
-    `image` returns the decided metadata.
+    `image` returns the metadata after the last decision.
     """
     size_ms = config.controller_quota_window_size_seconds * 1000
     windows = Windows(config.controller_quota_window_num, size_ms, config.sluicegate_client_quota_buckets_max)

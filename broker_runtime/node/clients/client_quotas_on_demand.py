@@ -30,7 +30,7 @@ _MODULES = (
 
 
 class GatedCalls(Protocol):
-    """The part of a dispatcher that enforces quotas."""
+    """The part of a dispatcher that enforces client quotas."""
 
     gate: Gate | None
 
@@ -39,7 +39,7 @@ class GatedCalls(Protocol):
 
 
 class ClientQuotasOnDemand:
-    """Owns the usage of a broker's clients. While no user or client id has a quota, no call is charged.
+    """The client quotas of a broker. While no user or client id has a quota, no call is charged.
 
     Nothing is durable: a broker that restarts has forgotten all usage.
     """
@@ -55,7 +55,10 @@ class ClientQuotasOnDemand:
         self._quotas: EnforcedQuotas | None = None
 
     def apply(self) -> Iterator[None]:
-        """Use the current quotas of the metadata from the next request on; the first time over several time slices."""
+        """Adopt the current quotas of the metadata from the next request on.
+
+        The first time, this takes several time slices.
+        """
         dispatcher = self._dispatcher
         if not self._image.quotas.client_keys:
             dispatcher.completion.quotas, dispatcher.gate = None, self._gate
@@ -72,14 +75,14 @@ class ClientQuotasOnDemand:
         dispatcher.completion.quotas, dispatcher.gate = quotas, in_force.throttling(quotas, self._gate)
 
     def collect(self) -> Iterator[MetricFamily]:
-        """Yield the metrics, if there has been a quota since the start of the process."""
+        """Yield the metrics of client quotas, if there has been a quota since the start of the process."""
         if self._quotas is not None:
             now_ms = int(self._clock.monotonic() * 1000)
             yield from import_module(METRICS).client_quota_families(self._quotas, now_ms)
 
 
 class MutationsOnDemand:
-    """Owns the tokens of the clients that change partitions, on a controller. Nothing is durable."""
+    """The quota of created and deleted partitions, on a controller. Nothing is durable."""
 
     def __init__(self, config: BrokerConfig, image: Callable[[], MetadataImage], clock: Clock) -> None:
         """`image` returns the decided metadata."""
@@ -89,7 +92,7 @@ class MutationsOnDemand:
         self._mutations: ChargedMutations | None = None
 
     def charge(self, call: Call, *, strict: bool) -> "ChargedCall | None":
-        """Implement `ControllerContext.charge`."""
+        """Charge a call to the client quota for changes of the cluster, as `ControllerContext.charge` does."""
         if _MUTATION_RATE not in self._image().quotas.client_keys:
             return None
         if self._mutations is None:
@@ -97,7 +100,7 @@ class MutationsOnDemand:
         return self._mutations.charge(call, strict=strict)
 
     def collect(self) -> Iterator[MetricFamily]:
-        """Yield the metrics, if there has been a quota since the start of the process."""
+        """Yield the metrics of that quota, if there has been one since the start of the process."""
         if self._mutations is not None:
             now_ms = int(self._clock.monotonic() * 1000)
             yield from import_module(METRICS).mutation_quota_families(self._mutations.quota, now_ms)

@@ -20,9 +20,9 @@ _NUMBERS = {name: number for number, name in SCRAM_NUMBERS.items()}
 
 
 def first_scram_records(settings: BrokerSettings) -> Sequence[MetadataRecord]:
-    """Return the records of the configured file; none if it does not exist, as after the first start.
+    """Return the records of the credentials in the configured file; none if the file does not exist.
 
-    Raises ConfigError.
+    The file is missing after the first start. Raises ConfigError.
     """
     path = settings.config.sluicegate_bootstrap_scram_file
     if path is None:

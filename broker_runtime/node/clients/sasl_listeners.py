@@ -25,7 +25,10 @@ def authentication_of(
     cluster_id: str,
     clock: Clock,
 ) -> "Authentication | None":
-    """Return the authentication of the SASL listeners among `opened`; None if there are none. Raises ConfigError."""
+    """Return the authentication of the SASL listeners among `opened`; None without such listeners.
+
+    Raises ConfigError.
+    """
     names = [endpoint.listener for endpoint in opened if endpoint.security_protocol in SASL]
     if not names:
         return None
@@ -34,7 +37,7 @@ def authentication_of(
 
 
 def login_to_brokers(settings: BrokerSettings) -> Login | None:
-    """Return this broker's login at other brokers; None if they require no SASL. Raises ConfigError."""
+    """Return this broker's login at other brokers; None if other brokers require no SASL. Raises ConfigError."""
     name = settings.inter_broker_listener
     if not any(e.listener == name and e.security_protocol in SASL for e in settings.listeners):
         return None
@@ -42,7 +45,7 @@ def login_to_brokers(settings: BrokerSettings) -> Login | None:
 
 
 def login_to_controllers(settings: BrokerSettings) -> Login | None:
-    """Return this node's login at controllers; None if they require no SASL. Raises ConfigError."""
+    """Return this node's login at controllers; None if controllers require no SASL. Raises ConfigError."""
     names = settings.config.controller_listener_names
     if not names or not any(server.security_protocol in SASL for server in settings.quorum):
         return None

@@ -19,12 +19,12 @@ from broker_runtime.node.process.process_metrics import resident_bytes, return_f
 from broker_runtime.slicing.slice_lengths import SliceLengths
 
 _YOUNG_MAX, _YOUNG_COLLECTIONS = 700, 10
-"""Python's own: new objects per collection of the youngest generation, and these per collection of the next."""
+"""Python's own thresholds: new objects per youngest collection, and youngest collections per next one."""
 _COLLECTIONS_BEFORE_FULL = 3
 """Collections of that next generation before one of the oldest, which then reads about 30,000 objects: 2 to 3 ms."""
 _FULL = 2
 _GROWTH_FACTOR, _GROWTH_BYTES = 1.5, 64 << 20
-"""The resident memory has grown if it exceeds its floor times this factor, plus this many bytes."""
+"""Limits beyond which memory has grown: the resident memory's floor times this factor, plus this many bytes."""
 _SAMPLES = 5
 """Ticks for which it must stay there: the memory of a large request or response is temporary."""
 _PAUSE_AFTER_GROWTH, _PAUSE = 100, 100_000
@@ -35,7 +35,7 @@ So collections take at most a hundredth of the time while memory grows, else a h
 
 
 class GarbageCollector:
-    """Python's collector, configured for this process between `start` and `stop`.
+    """Python's garbage collector, configured for this process between `start` and `stop`.
 
     `lengths` has the lengths of the collections, `found` the number of objects that they freed, by generation.
     """
@@ -67,20 +67,20 @@ class GarbageCollector:
         self.found = [0, 0, 0]
 
     def start(self) -> None:
-        """Set the thresholds, and freeze the existing objects, most of them modules."""
+        """Set the thresholds of the collector, and freeze the existing objects, most of them modules."""
         gc.set_threshold(_YOUNG_MAX, _YOUNG_COLLECTIONS, _COLLECTIONS_BEFORE_FULL)
         self._collect_all()
         gc.callbacks.append(self._on_collection)
 
     def stop(self) -> None:
-        """Restore the previous state; a second call does nothing."""
+        """Restore the previous state of the collector. A second call does nothing."""
         if self._on_collection in gc.callbacks:
             gc.callbacks.remove(self._on_collection)
             gc.unfreeze()
             gc.set_threshold(*self._thresholds)
 
     def tick(self) -> None:
-        """Run a complete collection if it is due. Must be called on the event loop about once a second."""
+        """Run a complete collection if it is due. Call this on the event loop about once a second."""
         resident = self._resident()
         self._samples.append(resident)
         self._floor = min(self._floor, resident)

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class LoopWatch:
-    """Watches the loop from `start` on.
+    """Measures what blocks the event loop, from `start` on.
 
     `tasks` has the steps of tasks that began after that, `garbage` the garbage collections, which stop all threads, and
     `delays` the lateness of a timer.
@@ -39,7 +39,7 @@ class LoopWatch:
         self._schedule()
 
     def stop(self) -> None:
-        """Stop; a second call does nothing."""
+        """Stop measuring the event loop. A second call does nothing."""
         if self._timer is not None:
             self._loop.set_task_factory(None)
             self.garbage.stop()

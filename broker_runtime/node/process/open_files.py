@@ -19,7 +19,10 @@ _RESERVE_SHARE = 4
 
 
 def raise_descriptor_limit() -> int | None:
-    """Raise the soft limit, which is far below the hard one in a shell. Return the limit, None if there is none."""
+    """Raise the soft limit of open files, which is far below the hard one in a shell.
+
+    Returns the limit; None if there is none.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return None if hard == resource.RLIM_INFINITY else hard
@@ -31,7 +34,7 @@ def replicas_for(open_files: int) -> int:
 
 
 def with_replicas_max(settings: BrokerSettings, open_files: int | None) -> BrokerSettings:
-    """Return the settings with a limit of replicas: the configured one, else what `open_files` allow."""
+    """Return the settings with a limit of replicas: the configured limit, else the one that `open_files` allow."""
     if settings.config.sluicegate_broker_replicas_max is not None or open_files is None:
         return settings
     limit = replicas_for(open_files)

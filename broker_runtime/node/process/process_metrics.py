@@ -45,7 +45,7 @@ def _boot_time_s() -> int:
 
 
 def resident_bytes() -> int:
-    """Return the resident memory of this process; its peak on a system without /proc."""
+    """Return the bytes of resident memory of this process; the peak on a system without /proc."""
     try:
         fields = (_SELF / "statm").read_text(encoding="utf-8").split()
     except OSError:
@@ -54,12 +54,12 @@ def resident_bytes() -> int:
 
 
 def return_free_memory_soon() -> None:
-    """Return free memory in a thread: it takes 25 ms for 350 MB."""
+    """Return free memory to the system, in a thread: it takes 25 ms for 350 MB."""
     threading.Thread(target=return_free_memory, name="malloc_trim", daemon=True).start()
 
 
 def return_free_memory() -> None:
-    """Return freed memory that the allocator keeps to the system. Only glibc has a function for it."""
+    """Return to the system the freed memory that the allocator keeps. Only glibc has a function for that."""
     # Imported here, because it takes a megabyte.
     library = import_module("ctypes").CDLL(None)
     if hasattr(library, "malloc_trim"):

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 _SERVES, _DIALS = Uses(serves=True), Uses(dials=True)
 
 Signature = tuple[tuple[int, int, int], ...]
-"""The inode, the size and the time of the last change of each file of a listener."""
+"""The state of a listener's files: inode, size and time of the last change of each."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class _Loaded:
 
 
 class TlsInForce:
-    """Owns the loaded keys and certificates of each listener; new connections use the newest. Nothing is durable.
+    """The loaded keys and certificates of each listener. New connections use the newest; nothing is durable.
 
     Files that cannot be loaded, or that may not replace those in force, are logged and counted; the old ones stay in
     force.
@@ -60,11 +60,14 @@ class TlsInForce:
 
     @property
     def problems(self) -> list[str]:
-        """Configurations and files that are not in force, a sentence each."""
+        """Return a sentence for each configuration and file that is not in force."""
         return [loaded.problem for loaded in self._loaded.values() if loaded.problem is not None]
 
     def accepting(self, listener: str, protocol: SecurityProtocol) -> TransportFactory:
-        """Return the transports of accepted sockets. Raises ConfigError if the settings cannot be used."""
+        """Return the factory of transports for a listener's accepted sockets.
+
+        Raises ConfigError if the listener's settings cannot be used.
+        """
         before = self._loaded.get(listener)
         uses = _SERVES if before is None else before.material.uses | _SERVES
         loaded = self._loaded[listener] = self._load(listener, protocol, uses)
@@ -82,7 +85,10 @@ class TlsInForce:
         return wrap
 
     def dialling(self, listener: str, address: ServerAddress) -> TransportFactory:
-        """Return the transports of connections to another node, by a listener of it. Raises ConfigError."""
+        """Return the factory of transports for connections to another node, by that node's listener.
+
+        Raises ConfigError.
+        """
         loaded = self._loaded.get(listener)
         if loaded is None or not loaded.material.uses.dials:
             uses = _DIALS if loaded is None else loaded.material.uses | _DIALS
@@ -119,7 +125,7 @@ class TlsInForce:
         return new
 
     def configure(self, effective: EffectiveConfig) -> None:
-        """Use changed values for new connections."""
+        """Use the changed TLS settings of listeners for new connections."""
         self._values = effective.values
         for listener in [name for name in self._loaded if name not in effective.listeners.names]:
             # The listener is closed. If it is opened again, all of its settings are read again.
@@ -162,7 +168,7 @@ class TlsInForce:
         return {name: tls_report(loaded.material, loaded.problem) for name, loaded in self._loaded.items()}
 
     def collect(self) -> Iterable[Sample]:
-        """Return how often keys were replaced, when the certificates end, and the ciphers of open connections."""
+        """Yield the metrics of TLS: replacements of keys, ends of certificates, and ciphers of open connections."""
         keys = {listener: loaded.material.keys for listener, loaded in self._loaded.items()}
         ends_s = {name: store.infos[0].not_after.timestamp() for name, store in keys.items() if store is not None}
         return tls_samples(self._reloads, ends_s, self._ciphers.open)

@@ -9,7 +9,11 @@ from broker_runtime.security.tls.cipher_counts import Cipher
 def tls_samples(
     reloads: Mapping[tuple[str, str], int], ends_s: Mapping[str, float], connections: Mapping[Cipher, int]
 ) -> Iterator[Sample]:
-    """Yield the samples: changes by listener and outcome, the end of each listener's certificate, and connections."""
+    """Yield the samples of TLS metrics.
+
+    They are replacements of keys by listener and outcome, the end of each listener's certificate, and connections by
+    cipher.
+    """
     for (listener, cipher, protocol), count in sorted(connections.items()):
         yield Sample(
             "kafka_server_socket_server_connections",

@@ -21,7 +21,7 @@ _KEYS = "ssl."
 
 
 class TlsOnDemand:
-    """The TLS of one role of a process. Until it is needed, nothing of it is imported."""
+    """The TLS of one role of a process. Nothing of TLS is imported until it is needed."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
@@ -30,15 +30,21 @@ class TlsOnDemand:
 
     @property
     def problems(self) -> list[str]:
-        """Configurations and files that are not in force, a sentence each."""
+        """Return a sentence for each configuration and file that is not in force."""
         return [] if self._in_force is None else self._in_force.problems
 
     def accepting(self, listener: str, protocol: SecurityProtocol) -> TransportFactory:
-        """Return the transports of a listener. Raises ConfigError if its settings cannot be used."""
+        """Return the factory of transports for a listener's sockets.
+
+        Raises ConfigError if the listener's settings cannot be used.
+        """
         return self._imported().accepting(listener, protocol)
 
     def dialling(self, listener: str) -> Callable[[ServerAddress], TransportFactory]:
-        """Return a function from an address of this listener to the factory of its transports; it raises OSError."""
+        """Return a function from an address of this listener to the factory of its transports.
+
+        That function raises OSError.
+        """
         return partial(self._dialling, listener)
 
     def _dialling(self, listener: str, address: ServerAddress) -> TransportFactory:
@@ -54,7 +60,7 @@ class TlsOnDemand:
             await asyncio.to_thread(self._imported().check, after, frozenset(opened))
 
     def configure(self, effective: EffectiveConfig) -> None:
-        """Use changed values for new connections."""
+        """Use the changed TLS settings of listeners for new connections."""
         self._effective = effective
         if self._in_force is not None:
             self._in_force.configure(effective)
@@ -65,7 +71,7 @@ class TlsOnDemand:
         return _of_tls(now) == _of_tls(effective_config(self._settings, {}, own).values)
 
     async def watch(self) -> None:
-        """Notice changed files, until it is cancelled."""
+        """Load files of keys and certificates again when they change, until cancelled."""
         interval_s = self._settings.config.sluicegate_tls_files_check_interval_ms / 1000
         while True:
             await asyncio.sleep(interval_s)

@@ -10,8 +10,9 @@ from broker_runtime.security.tls.material import TlsMaterial
 
 
 def tls_report(material: TlsMaterial, problem: str | None) -> Mapping[str, object]:
-    """Return SHA-256 digests of the certificate and of the trusted ones, the end of the certificate, and the problem.
+    """Return a report about a listener's keys, certificates and problem.
 
+    It has SHA-256 digests of the certificate and of the trusted ones, the end of the certificate, and the problem.
     `certificate` and `ends` are None without a key store, and `authorities` is None without a trust store.
     """
     keys, trust = material.keys, material.trust

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def tls_settings_of(values: Mapping[str, Value], listener: str, protocol: SecurityProtocol) -> TlsSettings:
-    """Return the settings of a listener, by its name in any case; a value with the listener's prefix wins.
+    """Return the TLS settings of a listener, by its name in any case. A value with the listener's prefix wins.
 
     `values` has the typed values by the names of keys. As in Apache Kafka, ssl.client.auth of a SASL_SSL listener needs
     the prefix.

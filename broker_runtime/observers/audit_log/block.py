@@ -32,7 +32,10 @@ _pack_request, _pack_partition, _pack_pair = REQUEST_ROW.pack, PARTITION_ROW.pac
 
 
 class EventBlock:
-    """Events numbered from `first_seq` to `last_seq`. `wall_us` and `monotonic_s` are the time at which it began."""
+    """A block of audit events numbered from `first_seq` to `last_seq`.
+
+    `wall_us` and `monotonic_s` are the time at which the block began.
+    """
 
     __slots__ = (
         "_clients",
@@ -66,9 +69,9 @@ class EventBlock:
         return self._wall_us + round((monotonic_s - self._monotonic_s) * 1e6)
 
     def add_request(self, call: Call, client: AuditedClient, error: int | None = None) -> bool:
-        """Add a call, with its details, of a client that is not excluded. Return True when the block is full.
+        """Add a call of a client that is not excluded, with its details. Return True when the block is full.
 
-        `error` is the error code, or UNKNOWN_ERROR; None stands for the code that the call has.
+        `error` is the error code, or UNKNOWN_ERROR; None stands for the call's own code.
         """
         seq = self.last_seq + 1
         number = seq - self.first_seq
@@ -116,9 +119,10 @@ class EventBlock:
         return self._topics.setdefault(name[:_TOPIC_CHARS_MAX], len(self._topics))
 
     def add(self, table: str, seq: int, *values: object) -> bool:
-        """Add an event of another table, with the values that follow seq in the table's order. Return True when full.
+        """Add an audit event to this block. Return True when the block is full.
 
-        One event may cover several numbers, and several events may share one.
+        `values` are those that follow seq in the table's order. One event may cover several numbers, and several events
+        may share one.
         """
         self._others.append((table, seq, *values))
         if seq > self.last_seq:

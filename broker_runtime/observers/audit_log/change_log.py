@@ -7,6 +7,7 @@ memory: if they exceed the limit, the next ones are recorded without being looke
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from broker_runtime.apis.request.call import Call
@@ -22,11 +23,13 @@ from broker_runtime.slicing.steps import Steps, at_once
 from broker_runtime.wire.encoding.reader import RequestReader
 
 _ROWS_OF_A_STEP: Final = 16
+_STEPS_AT_CLOSE: Final = 5_000
+"""Steps in which `close` looks through answers: 40 to 120 ms, enough for the answers to thousands of changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeSettings:
-    """Limits of the changes of one request, and of the bytes of the answers that wait to be looked through."""
+    """Limits of the changes of one request, and of the bytes of answers that wait to be read for outcomes."""
 
     of_a_request: ChangeLimits = field(default_factory=ChangeLimits)
     waiting_bytes: int = 16 * 1024 * 1024
@@ -37,12 +40,14 @@ class _Pending:
     """A call whose answer waits to be looked through. `telling` records it, some rows in each step."""
 
     call: Call
+    change: NotedChange
     telling: Iterator[None]
     bytes: int
+    is_looked_through: bool = False
 
 
 class ChangeLog:
-    """Notes and records requests that change something. `close` records those that wait, with unknown outcomes."""
+    """Records requests that change something, with their outcomes. `close` records those that wait."""
 
     def __init__(
         self, writer: EventWriter, settings: ChangeSettings, metadata: MetadataBefore, shown: Callable[[str], str]
@@ -54,7 +59,7 @@ class ChangeLog:
         self._waiting_bytes = 0
 
     def note(self, call: Call) -> None:
-        """Note what the request of an API of `asked.API_KEYS` changes, as soon as it is read.
+        """Note the changes in a request of an API of `asked.API_KEYS`, as soon as it is read.
 
         Raises ProtocolError for a malformed request.
         """
@@ -72,7 +77,7 @@ class ChangeLog:
         call.notes = change
 
     def record(self, call: Call, client: AuditedClient) -> None:
-        """Record a noted call that has ended."""
+        """Record the changes of a noted call that has ended."""
         change = call.notes
         assert isinstance(change, NotedChange)
         size = answer_bytes(call)
@@ -81,18 +86,23 @@ class ChangeLog:
         if self._pending and self._waiting_bytes + size > self._settings.waiting_bytes:
             _run(telling)
             return
-        pending = self._pending[call] = _Pending(call, telling, size)
+        pending = self._pending[call] = _Pending(call, change, telling, size)
         self._waiting_bytes += size
-        call.completion.slices.do(self._recording(pending, change))
+        call.completion.slices.do(self._recording(pending))
 
     def close(self) -> None:
+        """Record all that wait. Outcomes of answers that take more than _STEPS_AT_CLOSE together stay unknown."""
+        left = _STEPS_AT_CLOSE
         for pending in list(self._pending.values()):
             self._done(pending)
+            if not pending.is_looked_through:
+                left -= sum(1 for _ in islice(pending.change.look_through(pending.call), left))
             _run(pending.telling)
 
-    def _recording(self, pending: _Pending, change: NotedChange) -> Steps[None]:
+    def _recording(self, pending: _Pending) -> Steps[None]:
         try:
-            yield from change.look_through(pending.call)
+            yield from pending.change.look_through(pending.call)
+            pending.is_looked_through = True
             # Not `yield from`: if these steps are closed, `close` still records the remaining rows.
             for _ in pending.telling:
                 yield

@@ -42,7 +42,7 @@ class ClientFacts(NamedTuple):
 
 
 class AuditedClient:
-    """A connection with the client ID of its requests. `facts` is None if the client is excluded.
+    """A connection with the client ID of its requests. `facts` is None for an excluded client.
 
     Compared by identity, because each request looks it up. `requests` counts the requests of the whole connection.
     `told` is what a block has about the client: its facts, and the group of its requests.
@@ -73,20 +73,23 @@ class AuditedClient:
 
 
 def keyed_hash(key: bytes, text: str) -> str:
-    """Return a hash that is the same for the same text and key; without the key, texts cannot be tried out."""
+    """Return a hash that is the same for the same text and key. Without the key, texts cannot be tried out."""
     return blake2b(text.encode(), key=key, digest_size=_HASH_HEX_DIGITS // 2).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRules:
-    """Which listeners and principals to exclude, by exact names. `hash_key` has up to 64 bytes, none hashes nothing."""
+    """The rules for clients in the audit log: whom it leaves out, by exact names, and the key for hashing names.
+
+    `hash_key` has up to 64 bytes; without one nothing is hashed.
+    """
 
     excluded_listeners: frozenset[str] = frozenset()
     excluded_principals: frozenset[str] = frozenset()
     hash_key: bytes = b""
 
     def leave_out(self, listener: str, principal: Principal) -> bool:
-        """Whether clients of this listener, or of this principal, are excluded."""
+        """Return whether clients of this listener, or of this principal, are excluded."""
         return listener in self.excluded_listeners or str(principal) in self.excluded_principals
 
     def shown(self, text: str) -> str:
@@ -119,11 +122,11 @@ class Clients:
         return client
 
     def known(self, connection_id: int | None) -> AuditedClient | None:
-        """Return the client as the requests of this connection have described it so far; None before the first."""
+        """Return the client as described by this connection's requests so far; None before the first request."""
         return None if connection_id is None else self.by_id.get(connection_id)
 
     def stranger(self, listener: str, ip: str, port: int, connection_id: int | None = None) -> ClientFacts | None:
-        """Return the facts of a client that has sent no request; None if it is excluded."""
+        """Return the facts of a client that has sent no request; None for an excluded client."""
         return self._facts(listener, ip, port, connection_id, ANONYMOUS, None, None, None)
 
     def _facts(

@@ -12,7 +12,7 @@ _LOOKED_AT_MAX: Final = 40
 
 
 def error_of(call: Call) -> int:
-    """Return an error code in the answer of a call, 0 without one, and UNKNOWN_ERROR if the answer is too long."""
+    """Return an error code in the answer of a call: 0 without one, and UNKNOWN_ERROR for a very long answer."""
     if call.error or call.fields is None:
         return call.error
     codes = _codes(call.fields)

@@ -18,7 +18,7 @@ _LOOK_S: Final = 5.0
 """Time between two comparisons, in seconds."""
 
 Place = tuple[str, int]
-"""Topic and partition."""
+"""A partition: topic and number."""
 
 
 class InventoryLog(Protocol):
@@ -32,9 +32,9 @@ class InventoryLog(Protocol):
 class Inventory:
     """Reports all partitions at the start, every `every_s`, and when the registered brokers change.
 
-    In between it reports partitions that are new, that are deleted, or whose leadership has changed. Without these it
-    reports one partition every `alive_s`, so that the log of a broker without clients shows that the broker runs.
-    `partitions` and `registered_brokers` are those of BrokerFacts.
+    In between, Inventory reports partitions that are new, that are deleted, or whose leadership has changed. Without
+    these it reports one partition every `alive_s`, so that the log of a broker without clients shows that the broker
+    runs. `partitions` and `registered_brokers` are those of BrokerFacts.
     """
 
     def __init__(

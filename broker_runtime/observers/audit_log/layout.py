@@ -26,7 +26,7 @@ PAIR_ROW: Final = Struct(REQUEST_ROW.format + PARTITION_ROW.format[1:])
 
 NO_REFUSAL: Final = 255
 UNKNOWN_ERROR: Final = -32_768
-"""Stands for an unknown error code. Kafka's codes begin at -1."""
+"""The code of an unknown error. Kafka's codes begin at -1."""
 
 ENDINGS: Final = {"answered": 0, "refused": 1, "hung up": 2, "cancelled": 3}
 

@@ -4,7 +4,7 @@ All of it runs on the event loop. An event costs its rows, which are appended to
 to the page cache when it is full or a tenth of a second old.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ from broker_runtime.observers.audit_log.changes.asked import API_KEYS as CHANGED
 from broker_runtime.observers.audit_log.changes.group_ids import GROUP_APIS, group_id_of
 from broker_runtime.observers.audit_log.clients import AuditedClient, ClientFacts, Clients
 from broker_runtime.observers.audit_log.layout import UNKNOWN_ERROR
+from broker_runtime.observers.audit_log.limits_log import shown_row
 from broker_runtime.observers.audit_log.rollup import Rollup
 from broker_runtime.observers.audit_log.settings import AuditSettings, Level
 from broker_runtime.observers.audit_log.spool import Spool, SpoolIdentity
@@ -24,10 +25,11 @@ from broker_runtime.observers.audit_log.writer import EventWriter
 from broker_runtime.observers.surroundings import HostedPartition, MetadataBefore
 from broker_runtime.storage.disk.filesystem import FileSystem
 from broker_runtime.wire.versions import DESCRIBE_QUORUM, LIST_PARTITION_REASSIGNMENTS
+from connection_limits.recorded.rows import LimitChange, LimitRow
 from connection_limits.settings import LimitReference
 
 UNREAD_ANSWERS: Final = frozenset({DESCRIBE_QUORUM, LIST_PARTITION_REASSIGNMENTS})
-"""APIs whose answers come from the controller, and are not looked through because they change nothing."""
+"""The APIs whose answers come from the controller and are not read for errors, because they change nothing."""
 _FORWARDED: Final = CHANGED_BY | UNREAD_ANSWERS
 """APIs whose answers may come from the controller: without notes, their error codes are not known."""
 _ROLLUP_ROWS_MAX: Final = 1000
@@ -37,7 +39,7 @@ _NOT_HELD: Final = (None, None, None, None)
 
 
 class AuditMetrics(NamedTuple):
-    """Figures of the audit log since the start.
+    """Numbers of the audit log since the start.
 
     `events` counts those that have a number, `dropped` those that were dropped. `queued_bytes` wait to be written, and
     `waiting_spools` wait to be landed.
@@ -50,7 +52,7 @@ class AuditMetrics(NamedTuple):
 
 
 class AuditDependencies(NamedTuple):
-    """Parts of the broker that its audit log uses. `call_later` is the event loop's, in seconds."""
+    """The parts of the broker that its audit log uses. `call_later` is the event loop's, in seconds."""
 
     identity: SpoolIdentity
     folder: Path
@@ -88,7 +90,7 @@ class AuditLog:
         self._is_partial = bool(excluded) or settings.level is not Level.FULL
 
     def refuses(self, call: Call) -> bool:
-        """Whether to refuse a request because its outcome must be recorded and cannot be."""
+        """Return whether to refuse a request because its outcome must be recorded and cannot be."""
         settings = self._settings
         if not settings.rejects or not self._writer.is_full:
             return False
@@ -98,14 +100,14 @@ class AuditLog:
 
     @property
     def noted_apis(self) -> frozenset[int]:
-        """APIs of the requests that `note` is called with."""
+        """Return the APIs of the requests that `note` is called with."""
         if self._is_off:
             return frozenset()
         is_full = self._settings.level is Level.FULL
         return CHANGED_BY | GROUP_APIS | UNREAD_ANSWERS if is_full else CHANGED_BY
 
     def note(self, call: Call, frame: memoryview, body_at: int) -> None:
-        """Note what a request changes, or its group, before it is handled. Raises ProtocolError."""
+        """Note the changes in a request, or its group, before the request is handled. Raises ProtocolError."""
         # Calls without partitions take another path in `record_call`, so that Produce and Fetch are not slowed down.
         call.partitions = None
         key = call.api.key
@@ -120,7 +122,7 @@ class AuditLog:
         return AuditMetrics(writer.last_seq + writer.owed, writer.dropped, writer.queued_bytes, self._spool.waiting)
 
     def record_call(self, call: Call) -> None:
-        """Record a request that has ended, with the details and the notes that it has."""
+        """Record a request that has ended, with its details and notes."""
         connection = call.connection
         client = self._known.get(connection.id)
         if (
@@ -160,10 +162,24 @@ class AuditLog:
             "connection", at_s, *facts, kind.value, why, delay_us, open_us, requests, *held, rate, *times_us
         )
 
+    def record_limits(self, change: LimitChange) -> None:
+        """Record limits that came into force together."""
+        if not self._is_off:
+            self.record_limit_rows(change.at_s, change.rows, len(change.rows))
+
+    def record_limit_rows(self, at_s: float, rows: Iterable[LimitRow], left: int) -> None:
+        """Record rows of a change at this time; `left` is the number of its rows that are not recorded yet."""
+        if self._is_off:
+            return
+        now_s, at_us = self._clock.monotonic(), _whole_us(at_s)
+        for further, row in enumerate(rows, 1):
+            shown = shown_row(row, self._settings.clients.shown)
+            self._writer.add("connection_limit", now_s, at_us, *shown, left - further)
+
     def inventory(
         self, partition: HostedPartition, registered_brokers: str | None = None, *, is_deleted: bool = False
     ) -> None:
-        """Record a partition that this broker has, or had, and which brokers the cluster has: such as 1,2,3."""
+        """Record a partition that this broker has, or had, and the brokers of the cluster, such as 1,2,3."""
         if not self._is_off and not self._is_excluded(partition.topic):
             self._writer.add("inventory", self._clock.monotonic(), *partition, registered_brokers, is_deleted)
 

@@ -15,6 +15,7 @@ from broker_runtime.apis.table import COUNTED_APIS
 from broker_runtime.exposition import MetricFamily, counter, gauge
 from broker_runtime.network.connection.connection_notices import ConnectionNotice
 from broker_runtime.observers.audit_log.inventory import Inventory
+from broker_runtime.observers.audit_log.limits_log import LimitsLog
 from broker_runtime.observers.audit_log.log import AuditDependencies, AuditLog
 from broker_runtime.observers.audit_log.settings import AuditSettings, read_settings, with_key_of_file
 from broker_runtime.observers.audit_log.spool import SpoolIdentity
@@ -49,12 +50,13 @@ class AuditLogObserver:
         self._settings: AuditSettings
         self._given: BrokerFacts
         self._inventory: Inventory
+        self._limits: LimitsLog
 
     def attach(self, surroundings: BrokerFacts) -> None:
         self._given = surroundings
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Create the log with this configuration.
+        """Create the audit log with this configuration.
 
         Raises AuditConfigError; OSError if the spools cannot be written or the key cannot be read.
         """
@@ -86,6 +88,8 @@ class AuditLogObserver:
             self._settings.inventory_s,
             self._settings.writer.segment_s,
         )
+        self._limits = LimitsLog(self._log, given.limits, given.call_later, self._settings.limits_s)
+        given.call_soon(self._limits.begin)
         given.call_soon(self._inventory.look)
 
     def record_call(self, call: Call) -> None:
@@ -99,7 +103,7 @@ class AuditLogObserver:
         return self._log.noted_apis
 
     def note(self, call: Call, frame: memoryview, body_at: int) -> None:
-        """Note what a request changes, or its group, before it is handled. Raises ProtocolError."""
+        """Note the changes in a request, or its group, before the request is handled. Raises ProtocolError."""
         self._log.note(call, frame, body_at)
 
     @property
@@ -134,7 +138,7 @@ class AuditLogObserver:
         )
 
     def close(self, timeout_s: float) -> None:
-        """Stop, and wait at most `timeout_s`.
+        """Stop the audit log, and wait at most `timeout_s`.
 
         Events that are not written by then are reported as missing when the spool is landed.
         """
@@ -142,6 +146,7 @@ class AuditLogObserver:
 
         def finish() -> None:
             self._inventory.close()
+            self._limits.close()
             self._log.close()
             done.set()
 

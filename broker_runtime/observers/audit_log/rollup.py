@@ -28,7 +28,10 @@ class _Sums:
 
 
 class Rollup:
-    """Sums since the interval began, not durable. `is_full` once it has the maximum number of rows."""
+    """Sums over an interval of requests by client, API and topic. They are not durable.
+
+    `is_full` once it has the maximum number of rows.
+    """
 
     def __init__(self, rows_max: int) -> None:
         self._rows_max = rows_max
@@ -41,7 +44,7 @@ class Rollup:
         return len(self._sums) >= self._rows_max
 
     def add(self, call: Call, client: ClientFacts) -> None:
-        """Add a call with its details."""
+        """Add a call with its details to the sums."""
         self.requests += 1
         who = (
             client.listener,
@@ -76,7 +79,7 @@ class Rollup:
             sums.response_bytes += size
 
     def taken(self, until_us: int) -> Iterator[tuple[object, ...]]:
-        """Return the rows of the interval and begin a new one. Values follow first_seq in the schema's order."""
+        """Return the rows of the interval and begin a new interval. Values follow first_seq in the schema's order."""
         began_us, interval_us = self.began_us, max(until_us - self.began_us, 0)
         taken, self._sums, self.requests = self._sums, {}, 0
         for (who, api_key, api, topic), sums in taken.items():

@@ -15,19 +15,19 @@ from broker_runtime.observers.audit_log.writer import WriterLimits
 
 
 class Level(Enum):
-    """How much is recorded; each level includes those before it."""
+    """The level of detail of an audit log. Each level includes those before it."""
 
     OFF = "off"
     CONNECTIONS = "connections"
-    """Connections, and requests that change what other clients see: topics, configurations, quotas, brokers."""
+    """Records connections, and requests that change what other clients see: topics, configurations, quotas, brokers."""
     ROLLUP = "rollup"
-    """Sums of all other requests by client, API and topic."""
+    """Also records sums of all other requests by client, API and topic."""
     FULL = "full"
-    """Each request by itself instead of the sums."""
+    """Also records each other request by itself, instead of the sums."""
 
 
 class AuditConfigError(ValueError):
-    """A value that the audit log cannot use; the message says what to do."""
+    """Error for a setting that the audit log cannot use. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class AuditSettings:
     spool_bytes: int = 256 * 1024 * 1024
     rollup_s: float = 10.0
     inventory_s: float = 600.0
+    limits_s: float = 3600.0
     excluded_topics: tuple[str, ...] = ()
     clients: ClientRules = field(default_factory=ClientRules)
     writer: WriterLimits = field(default_factory=WriterLimits)
@@ -126,6 +127,12 @@ KEYS: Final[Mapping[str, tuple[Callable[[str, str], Any], str, str]]] = {
         "Time between two inventories of all partitions of this broker. In between, only partitions that are new, that "
         "are deleted, or whose leadership has changed are recorded.",
     ),
+    "limits.ms": (
+        _seconds,
+        "3600000",
+        "Time between two reports of all limits on connections. In between, only limits that change are recorded. A "
+        "replay of a part of the log begins at a report, which it looks for in the two hours before.",
+    ),
     "changes.rows": (
         _positive,
         "1000",
@@ -168,7 +175,7 @@ KEYS: Final[Mapping[str, tuple[Callable[[str, str], Any], str, str]]] = {
 
 
 def with_key_of_file(given: Mapping[str, str], read: Callable[[str], str]) -> Mapping[str, str]:
-    """Return `given` with hash.key set from hash.key.file. Raises AuditConfigError, and what `read` raises."""
+    """Return `given` with hash.key set from hash.key.file. Raises AuditConfigError, and errors of `read`."""
     file = given.get("hash.key.file")
     if not file:
         return given
@@ -181,7 +188,7 @@ def with_key_of_file(given: Mapping[str, str], read: Callable[[str], str]) -> Ma
 
 
 def read_settings(given: Mapping[str, str]) -> AuditSettings:
-    """Parse the settings. Raises AuditConfigError, also for an unknown key."""
+    """Parse the settings of an audit log. Raises AuditConfigError, also for an unknown key."""
     unknown = sorted(given.keys() - KEYS.keys())
     if unknown:
         raise AuditConfigError(f"the audit log has no key {unknown[0]}; it has {', '.join(sorted(KEYS))}")
@@ -197,6 +204,7 @@ def read_settings(given: Mapping[str, str]) -> AuditSettings:
         spool_bytes=value["spool.bytes"],
         rollup_s=value["rollup.ms"],
         inventory_s=value["inventory.ms"],
+        limits_s=value["limits.ms"],
         excluded_topics=(*value["exclude.topics"], *filter(None, [value["audit.topic"]])),
         clients=ClientRules(
             frozenset(value["exclude.listeners"]), frozenset(value["exclude.principals"]), value["hash.key"]

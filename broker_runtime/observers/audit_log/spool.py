@@ -24,7 +24,10 @@ from broker_runtime.storage.disk.filesystem import File, FileSystem
 
 
 class SpoolIdentity(NamedTuple):
-    """The source of the events. `boot_id` is new with each start, and a later one is greater as text."""
+    """The broker, and its start, that write an audit log's spool.
+
+    `boot_id` is new with each start, and a later one is greater as text.
+    """
 
     cluster_id: str
     broker_id: int
@@ -32,11 +35,11 @@ class SpoolIdentity(NamedTuple):
 
 
 class SpoolFullError(OSError):
-    """The spools of this folder have reached their limit, because no lander removes them."""
+    """Error of a write because the spools of this folder have reached their limit: no lander removes them."""
 
 
 class Spool:
-    """Owns the files of one boot in `folder`, one open at a time, and the lock that shows that the broker runs.
+    """The audit log's files of one boot in `folder`, one open at a time, and the lock that shows that the broker runs.
 
     Data is durable once the operating system has written it back: a kill -9 loses nothing that was written, a power
     loss may. All methods raise OSError if the disk fails, and can then be called again. `limit_bytes` covers all spools
@@ -70,7 +73,10 @@ class Spool:
         """Complete spools in this folder that are not landed yet, counted when the current file was begun."""
 
     def begin(self, first_seq: int, reserved: int, wall_us: int) -> None:
-        """Continue in a new file; the previous one is complete. All numbers below `first_seq` are written."""
+        """Continue the spool in a new file; the previous file is complete.
+
+        All numbers below `first_seq` are written.
+        """
         before = self._file if self._segment else None
         number = self._segment + 1
         path = self._folder / spool_name(self._identity.boot_id, number)
@@ -92,7 +98,7 @@ class Spool:
         self.waiting = max(len(self._names()) - 1, 0)
 
     def reserve(self, seq: int) -> None:
-        """Allow numbers up to this one to be assigned to events from now on."""
+        """Allow the numbers up to `seq` to be assigned to events from now on."""
         self._file.write_at([packed_reserved(seq)], RESERVED_AT)
 
     def append(self, block: bytes) -> None:
@@ -106,7 +112,7 @@ class Spool:
 
     @property
     def size(self) -> int:
-        """Size of the open file in bytes."""
+        """Return the size of the open file in bytes."""
         return self._end
 
     def close(self, last_seq: int, wall_us: int) -> None:
@@ -114,7 +120,7 @@ class Spool:
         self._file.write_at([packed_block("end", last_seq, wall_us, "stopped")], self._end)
 
     def let_go(self) -> None:
-        """Release the lock: nothing more is written, and the boot has ended for other processes."""
+        """Release the spool's lock: nothing more is written, and for other processes the boot has ended."""
         self._lock = None
 
     def _fits(self, end: int) -> bool:

@@ -22,7 +22,7 @@ _LOG_INTERVAL_S: Final = 60.0
 
 
 class SpoolFile(Protocol):
-    """The methods of `spool.Spool` that a writer needs; all raise OSError."""
+    """The methods of `spool.Spool` that a writer needs. All raise OSError."""
 
     @property
     def size(self) -> int: ...
@@ -39,7 +39,7 @@ class SpoolFile(Protocol):
 
 
 class WriterLimits(NamedTuple):
-    """Limits of a writer. `queue_bytes` is for blocks that wait because the spool cannot be written."""
+    """Limits of the audit log's writer. `queue_bytes` is for blocks that wait because the spool cannot be written."""
 
     flush_s: float = 0.1
     queue_bytes: int = 1024 * 1024
@@ -48,11 +48,11 @@ class WriterLimits(NamedTuple):
 
 
 class EventWriter:
-    """Owns the numbers of one boot. A kill -9 loses `block` and the queue; the spool shows how many events that can be.
+    """Numbers the events of one boot, and writes them to the spool in blocks.
 
-    An event is added to `ready()`, or to `block` itself while its numbers are `reserved`. `owed` counts events that
-    have happened and will be numbered later (rollups). Raises nothing: a failed write to the spool is retried and
-    logged.
+    A kill -9 loses `block` and the queue; the spool shows how many events that can be. An event is added to `ready()`,
+    or to `block` itself while its numbers are `reserved`. `owed` counts events that have happened and will be numbered
+    later (rollups). Raises nothing: a failed write to the spool is retried and logged.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class EventWriter:
         return self._next_seq - 1 if self.block is None else self.block.last_seq
 
     def ready(self, events: int = 1) -> EventBlock | None:
-        """Return the block for the next event, which may stand for several; None if they are dropped."""
+        """Return the block for the next event, which may stand for several; None if events are dropped."""
         block = self.block
         if block is None:
             if self.is_full:
@@ -119,7 +119,7 @@ class EventWriter:
             self.seal()
 
     def seal(self) -> None:
-        """Close the block, which is full or old enough, and write it."""
+        """Close the current block, which is full or old enough, and write it."""
         block, self.block = self.block, None
         if block is not None:
             packed = block.packed()
@@ -130,7 +130,7 @@ class EventWriter:
             self._write()
 
     def close(self) -> None:
-        """Write what can be written; the reserved number accounts for the rest."""
+        """Stop the writer, after writing what can be written. The reserved number accounts for the rest."""
         self._error = ""
         self.seal()
         if self._dropped_from is not None and not self.is_full:

@@ -11,30 +11,31 @@ from typing import NamedTuple
 
 DEBT_MAX_S = 0.05
 DEBT_MAX_ON_PROBATION_S = 0.01
-"""Maximum debt of an observer that was suspended: one call that sleeps is enough for the next suspension."""
+"""Maximum debt of an observer after a suspension, in seconds: one call that sleeps causes the next suspension."""
 FORGIVEN_SHARE = 0.01
-"""Share of the elapsed time that is forgiven: an observer may be late for a hundredth of it."""
+"""Share of the elapsed time by which the debt falls: an observer may be late for a hundredth of the time."""
 FIRST_SUSPENSION_S = 1.0
 LONGEST_SUSPENSION_S = 300.0
 PROBATION_S = 60.0
 WATCHED_S = 10.0
-"""Minimum time for which calls are measured after a late one; longer if its time takes longer to be forgiven.
+"""Minimum time for which calls are measured after a late one, in seconds.
 
-Measuring costs a microsecond for each call.
+Measuring costs a microsecond for each call. The time is longer if the debt takes longer to fall to zero.
 """
 
 
 class ThreadUsage(NamedTuple):
-    """Usage of the thread so far: CPU time in seconds, and the number of voluntary waits."""
+    """The usage of a thread so far: CPU time in seconds, and the number of voluntary waits."""
 
     cpu_s: float
     waits: int
 
 
 class Budget:
-    """Owns the debt of one observer. `limit_s` applies to one call; `resumes_s` is when it may be called again.
+    """The debt of one observer whose calls take too long.
 
-    Until `watched_until_s`, `late` needs the thread's usage before and after the call.
+    `limit_s` applies to one call; `resumes_s` is when it may be called again. Until `watched_until_s`, `late` needs the
+    thread's usage before and after the call.
     """
 
     __slots__ = ("_backoff_s", "_debt_s", "_noted_s", "_probation_until_s", "limit_s", "resumes_s", "watched_until_s")
@@ -51,7 +52,7 @@ class Budget:
     def late(
         self, spent_s: float, now_s: float, before: ThreadUsage | None = None, after: ThreadUsage | None = None
     ) -> float | None:
-        """Account for a call over its limit; return the length of the suspension that it causes, if any."""
+        """Account for a call over its limit; return the seconds of the suspension that follows, or None."""
         # Long enough even if calls are so rare that the next one would come after WATCHED_S.
         self.watched_until_s = now_s + max(WATCHED_S, spent_s / FORGIVEN_SHARE)
         if before is None or after is None:

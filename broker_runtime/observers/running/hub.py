@@ -46,7 +46,7 @@ class _Wanting:
 
 
 class ObserverHub:
-    """Calls each observer with what it wants. Owns the tables of which observer wants what; nothing is durable.
+    """Passes requests and connections to the observers that want them. Nothing is durable.
 
     It is the dispatcher's RequestObserver, and receives a server's ConnectionNotices. No method raises, except `begun`
     if an observer refuses requests.

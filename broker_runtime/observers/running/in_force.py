@@ -33,7 +33,7 @@ _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 
 class ObserversInForce:
-    """Owns the loaded observers, and those being changed. Nothing is durable: it follows `configure`.
+    """The loaded observers, and those being changed. Nothing is durable: they follow `configure`.
 
     `states` reports for each configured observer whether it is loaded, and if not, why.
     """
@@ -194,17 +194,17 @@ class ObserversInForce:
 
     @property
     def changing(self) -> bool:
-        """Whether an observer is being loaded, reconfigured or closed."""
+        """Return whether an observer is being loaded, reconfigured or closed."""
         return bool(self._changing)
 
     @property
     def left_behind(self) -> int:
-        """Number of calls of observers that have not returned in time, and still have not."""
+        """Return the number of calls of observers that have not returned in time, and still have not."""
         return self._threads.left_behind
 
     @property
     def states(self) -> States:
-        """State of each observer by its name, with the reason if it is not called."""
+        """Return the state of each observer by its name, with the reason if it is not called."""
         found: dict[str, tuple[ObserverState, str]] = {}
         now_s = self._now()
         for name in sorted(self._wanted.keys() | self._loaded.keys() | self._problems.keys()):

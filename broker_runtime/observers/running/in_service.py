@@ -28,14 +28,14 @@ _DROPPED_MAX = 2**63 - 1
 
 
 class Readings(NamedTuple):
-    """The measurements of an observer's calls: a monotonic clock in seconds, and the usage of the calling thread."""
+    """Measurements around an observer's calls: a monotonic clock in seconds, and the usage of the calling thread."""
 
     now: Callable[[], float]
     usage: Callable[[], ThreadUsage]
 
 
 class ObserverMetrics:
-    """Counts of an observer's calls and their outcomes; they begin at zero when it is loaded."""
+    """Counts of an observer's calls and their outcomes. They begin at zero when the observer is loaded."""
 
     __slots__ = ("calls", "errors", "last_error", "over_budget", "skipped", "suspensions", "time_s")
 
@@ -46,7 +46,7 @@ class ObserverMetrics:
 
 
 class ObserverInService:
-    """Owns the counters and the budget of one observer; `instance` is the user's own object.
+    """A loaded observer, with its counters and its budget. `instance` is the user's own object.
 
     The constructor reads once which methods the observer has. It raises whatever the attributes raise, which are the
     observer's code, too. `warn` is called with a line for the log, at most once a minute for one kind of problem.
@@ -86,19 +86,19 @@ class ObserverInService:
             self.note, self.noted_apis = instance.note, frozenset(instance.noted_apis)
 
     def suspended(self, now_s: float) -> bool:
-        """Whether it must not be called now; counts the skipped call."""
+        """Return whether the observer must not be called now; count the skipped call."""
         if self.budget.resumes_s <= now_s:
             return False
         self.figures.skipped += 1
         return True
 
     def retire(self) -> None:
-        """Stop calling it, even with the responses to requests that it has seen."""
+        """Stop calling the observer, even with the responses to requests that it has seen."""
         self.budget.resumes_s = math.inf
 
     @property
     def dropped(self) -> int | None:
-        """Number of items that the observer reports as dropped because its own queue was full."""
+        """Return how many items the observer reports as dropped from its full queue; None without a report."""
         try:
             lost = getattr(self.instance, "dropped", None)
             return min(int(lost), _DROPPED_MAX) if isinstance(lost, int) else None
@@ -108,7 +108,7 @@ class ObserverInService:
 
     @property
     def remark(self) -> str:
-        """The observer's description of its own condition; empty if it has none."""
+        """Return the observer's description of its own condition; empty without one."""
         try:
             text = getattr(self.instance, "remark", "")
             return _encodable(" ".join(text[:_REMARK_MAX].split())) if isinstance(text, str) else ""
@@ -117,7 +117,7 @@ class ObserverInService:
             return ""
 
     def call(self, method: Callable[..., object], *arguments: Any) -> None:
-        """Call a method; catch every exception, and account for the time that it takes."""
+        """Call a method of the observer; catch every exception, and account for the time of the call."""
         figures, now = self.figures, self._now
         began_s = now()
         before = self._usage() if began_s < self.budget.watched_until_s else None
@@ -133,7 +133,10 @@ class ObserverInService:
             self._late(spent_s, ended_s, before)
 
     def failed(self, error: BaseException) -> None:
-        """Count an exception of the observer. A ProtocolError is not counted: it is the client's mistake."""
+        """Count an exception that the observer has raised.
+
+        A ProtocolError is not counted: it is the client's mistake.
+        """
         if isinstance(error, ProtocolError):
             return
         self.figures.errors += 1
@@ -158,7 +161,7 @@ class ObserverInService:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the class of an error and the first line of its text; `str` runs the observer's code, and may raise."""
+    """Return the class of an error and the first line of its text. `str` runs the observer's code, and may raise."""
     try:
         text = str(error)
     except BaseException as another:  # noqa: BLE001 - as in `call`

@@ -29,12 +29,12 @@ _CLASS, _BUDGET = "class", "budget.us"
 
 
 class ObserverLoadError(Exception):
-    """An observer cannot be loaded; the message gives the reason."""
+    """Error of an observer that cannot be loaded. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObserverSpec:
-    """The settings of one observer: `config` is passed to it, `class_name` is package.module.Class."""
+    """The settings of one observer. `config` is passed to it; `class_name` is package.module.Class."""
 
     name: str
     class_name: str
@@ -46,7 +46,10 @@ class ObserverSpec:
 def wanted_observers(
     config: BrokerConfig, values: Mapping[str, Value]
 ) -> tuple[Mapping[str, ObserverSpec], Mapping[str, str]]:
-    """Return the observers by name, and the problems of invalid ones. `values` are all values in force, by key."""
+    """Return the observers by name, and the problems of invalid ones.
+
+    `values` are all values in force, by key.
+    """
     found: dict[str, ObserverSpec] = {}
     problems: dict[str, str] = {}
     for item in config.observer_class_names:
@@ -85,7 +88,10 @@ def _spec(item: str, name: str, broker: BrokerConfig, own: dict[str, str]) -> Ob
 
 
 def load(spec: ObserverSpec, surroundings: BrokerFacts) -> ConfigurableObserver:
-    """Import the class, create and configure the observer. Raises ObserverLoadError, and what the observer raises."""
+    """Import the class, create and configure the observer.
+
+    Raises ObserverLoadError, and errors of the observer.
+    """
     instance = _class(spec.class_name)()
     if not isinstance(instance, ConfigurableObserver) or not isinstance(
         instance, Observer | ConnectionObserver | CallObserver

@@ -25,7 +25,7 @@ _RETRY_S = 60.0
 
 
 class ObserversOnDemand:
-    """Owns the ObserversInForce, which are imported once the configuration names an observer. Nothing is durable.
+    """The observers of a broker, imported once the configuration names an observer. Nothing is durable.
 
     A failed import, for example because no file can be opened, is reported like an observer that cannot be loaded.
     """
@@ -63,7 +63,7 @@ class ObserversOnDemand:
 
     @property
     def loading(self) -> bool:
-        """Whether a configured observer is still being loaded, and has not failed."""
+        """Return whether a configured observer is still being loaded, and has not failed."""
         if self._in_force is not None:
             return self._in_force.changing
         return self._importing is not None and not self._importing.done()
@@ -86,7 +86,7 @@ class ObserversOnDemand:
             self.configure(self._wanted)
 
     def note_on(self, key: str) -> str | None:
-        """Return the text to show with this configuration key, if any."""
+        """Return the text to show with this configuration key; None without one."""
         return note_on(key, self._states())
 
     def collect(self) -> Iterator[MetricFamily]:

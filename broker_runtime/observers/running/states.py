@@ -8,23 +8,25 @@ from broker_runtime.exposition import MetricFamily
 
 
 class ObserverState(StrEnum):
-    """State of a configured observer."""
+    """The state of a configured observer."""
 
     LOADING = "Loading"
     LOADED = "Loaded"
     SUSPENDED = "Suspended"
     """The observer is not called for a while, because its calls take too long."""
     FAILED = "Failed"
-    """The observer could not be loaded, or not with its current configuration: then it continues with the previous
-    one."""
+    """The observer could not be loaded, or not with its current configuration: then the previous one stays in force."""
 
 
 States = Mapping[str, tuple[ObserverState, str]]
-"""State by the name of the observer, with the reason if it is not called."""
+"""The state of each observer by name, with the reason if the observer is not called."""
 
 
 def note_on(key: str, states: States) -> str | None:
-    """Return the text to show with this configuration key: the states of the observers that the key is about."""
+    """Return the text to show with this configuration key; None without one.
+
+    The text has the states of the observers that the key is about.
+    """
     if not key.startswith(OBSERVER_PREFIX):
         return None
     about = split_observer_key(key)

@@ -9,16 +9,22 @@ from broker_runtime.config.keys.observers import OBSERVERS_MAX
 from broker_runtime.observers.running.in_service import first_line
 
 LEFT_BEHIND_MAX = 4 * OBSERVERS_MAX
-"""Maximum number of hanging calls of all observers. One observer has at most two: more come from ever new names."""
+"""Maximum number of hanging calls of all observers.
+
+One observer has at most two: more come from ever new names.
+"""
 T = TypeVar("T")
 
 
 class LeftBehindError(Exception):
-    """A call in a thread has not returned in time, or an earlier call has not returned yet."""
+    """Error of an observer's call in a thread that has not returned in time, or must wait for such an earlier call."""
 
 
 class CallFailedError(Exception):
-    """A call in a thread has raised; the text is the class of the error and its first line."""
+    """Error of an observer's call in a thread that has raised an error.
+
+    The text is the class of the raised error and its first line.
+    """
 
 
 class _Outcome(NamedTuple, Generic[T]):
@@ -36,7 +42,7 @@ class _Call(NamedTuple):
 
 
 class ObserverThreads:
-    """Owns the record of calls that have not returned in time.
+    """The calls of observers in threads, and the record of calls that have not returned in time.
 
     Their threads are daemons: the process ends without waiting for them.
     """
@@ -47,14 +53,14 @@ class ObserverThreads:
 
     @property
     def left_behind(self) -> int:
-        """Number of calls that have not returned in time, and still have not."""
+        """Return the number of calls that have not returned in time, and still have not."""
         return sum(map(len, self._left_behind.values()))
 
     def check(self, name: str, *, is_built_in: bool) -> None:
         """Raise LeftBehindError if no call of this observer should begin.
 
-        That is so if an earlier call of it hangs, or `LEFT_BEHIND_MAX` calls of all observers hang. The latter does not
-        affect a built-in observer.
+        No call should begin if an earlier call of this observer hangs, or `LEFT_BEHIND_MAX` calls of all observers
+        hang. The latter does not affect a built-in observer.
         """
         for what, began_s in self._left_behind.get(name, ()):
             raise LeftBehindError(
@@ -69,9 +75,10 @@ class ObserverThreads:
     async def run(
         self, work: Callable[[], T], name: str, what: str, timeout_s: float, too_late: Callable[[T], None] | None = None
     ) -> T:
-        """Return the value of `work`. Raises CallFailedError if it raises, LeftBehindError if it takes too long.
+        """Run `work` in a thread and return its value.
 
-        A value that is returned later is given to `too_late`, on the event loop.
+        Raises CallFailedError if `work` raises, LeftBehindError if it takes too long. A value that is returned later is
+        given to `too_late`, on the event loop.
         """
         call = _Call(what, self._loop.time())
         done: asyncio.Future[_Outcome[T]] = self._loop.create_future()

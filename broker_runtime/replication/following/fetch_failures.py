@@ -25,7 +25,10 @@ _LOGS_DIFFER = frozenset((ErrorCode.CORRUPT_MESSAGE, ErrorCode.OFFSET_OUT_OF_RAN
 
 
 class FetchFailures:
-    """Failures of the replicas that follow one leader."""
+    """Failures of the replicas that follow one leader.
+
+    A failure is logged, and pauses the replica.
+    """
 
     def __init__(self, leader: int, clock: Clock) -> None:
         self._leader = leader

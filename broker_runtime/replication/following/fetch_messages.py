@@ -33,7 +33,7 @@ _FIRST = itemgetter(0)
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """Limits of one fetch: milliseconds of waiting, and bytes."""
+    """Limits of one fetch from a leader: the waiting time in milliseconds, the others in bytes."""
 
     wait_max_ms: int
     min_bytes: int
@@ -52,7 +52,10 @@ class FetchedPartition(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """A partition in the response; `code` is an error code of Kafka's, `records` may be None."""
+    """A partition in a leader's response to a fetch.
+
+    `code` is an error code of Kafka's; `records` may be None.
+    """
 
     topic_id: UUID
     partition: int
@@ -63,11 +66,11 @@ class Fetched(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """A leader's response: the id of the session that it keeps, 0 for none, and the partitions."""
+    """A leader's response to a fetch: the id of the fetch session, 0 for none, and the partitions."""
 
     session_id: int
     parts: Iterator[Fetched]
-    """Parsed while it is iterated over; raises ProtocolError when the bytes are not a response."""
+    """The partitions, parsed during the iteration, which raises ProtocolError if the bytes are not a response."""
 
 
 def pack_fetch(
@@ -78,7 +81,10 @@ def pack_fetch(
     forgotten: Sequence[tuple[UUID, int]],
     limits: FetchLimits,
 ) -> bytes:
-    """Return the body of a request; `wanted` and `forgotten` are sorted by topic, `session` is its id and epoch."""
+    """Return the body of a Fetch request.
+
+    `wanted` and `forgotten` are sorted by topic; `session` is the session's id and epoch.
+    """
     out = [_HEAD.pack(limits.wait_max_ms, limits.min_bytes, limits.response_max_bytes, 0, *session), b""]
     topics = 0
     for topic_id, members in groupby(wanted, _TOPIC):
@@ -102,7 +108,10 @@ def pack_fetch(
 
 
 def read_answer(body: memoryview) -> FetchAnswer:
-    """Read the response. Raises KafkaError if the whole request was rejected, ProtocolError for malformed bytes."""
+    """Read the body of a Fetch response.
+
+    Raises KafkaError if the whole request was rejected, ProtocolError for malformed bytes.
+    """
     reader = RequestReader(body, 0, True)
     _throttle_ms, code, session_id = reader.fixed(_ANSWER_HEAD)
     if code:

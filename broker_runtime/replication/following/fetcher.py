@@ -123,7 +123,7 @@ class LeaderFetcher:
         self._link.close()
 
     async def run(self) -> None:
-        """Fetch until cancelled."""
+        """Fetch the followed partitions from their leader until cancelled."""
         while True:
             self._changed.clear()
             self._woken.clear()

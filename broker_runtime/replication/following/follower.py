@@ -17,7 +17,10 @@ UNKNOWN = -1
 
 @dataclass(slots=True, eq=False)
 class FollowerReplica:
-    """A followed replica, which watches its log between two fetches; its state is lost with the process."""
+    """A replica that follows a leader, and watches its own log between two fetches.
+
+    Its state is lost with the process.
+    """
 
     topic: str
     topic_id: UUID
@@ -30,7 +33,7 @@ class FollowerReplica:
     """Whether the log is known to be a prefix of the leader's."""
     not_before_s: float = 0.0
     leader_lacks_it: bool = False
-    """Whether the damaged offsets are damaged at the leader, too: then this replica lacks nothing of the leader's."""
+    """Whether the leader's log has the same damaged ranges: then this replica lacks none of the leader's records."""
     on_change: "Callable[[FollowerReplica], None] | None" = None
 
     def __str__(self) -> str:
@@ -38,25 +41,31 @@ class FollowerReplica:
 
     @property
     def is_counted(self) -> bool:
-        """Whether all stored records count, so that the leader may be informed of them."""
+        """Return whether all stored records count, so that the leader may receive the end offset."""
         return self.log.counted_end >= self.log.log_end_offset
 
     @property
     def waits_for_repair(self) -> bool:
-        """Whether it has to be mended before it may fetch: a replica that has damaged ranges is not in sync."""
+        """Return whether the replica must be repaired before it may fetch.
+
+        This is so if the log has damaged ranges, unless the leader's log has the same ones.
+        """
         return not self.leader_lacks_it and self.log.is_damaged
 
     def is_ready(self, now_s: float) -> bool:
-        """Whether the next records may be requested from the leader."""
+        """Return whether the next records may be requested from the leader."""
         return self.truncated and self.not_before_s <= now_s and self.is_counted and not self.waits_for_repair
 
     def changed(self) -> None:
-        """Notification of the log that it has changed."""
+        """Call `on_change`, because the log of this replica has changed. This implements `Watcher.changed`."""
         if self.on_change is not None:
             self.on_change(self)
 
     def high_watermark_moved(self) -> None:
-        """Notification of the log, ignored: the leader does not need a follower's high watermark."""
+        """Implement `Watcher.high_watermark_moved`: do nothing.
+
+        The leader does not need a follower's high watermark.
+        """
 
     def failed(self, now_s: float) -> None:
         """Pause the replica for a while, longer after each failure."""
@@ -65,14 +74,17 @@ class FollowerReplica:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Offset to cut the log at; `final` is False when the leader must be asked once more."""
+    """The offset from which on a follower has to cut its log.
+
+    `final` is False when the leader must be asked once more.
+    """
 
     offset: int
     final: bool
 
 
 def cut_for(log: Log, leader_has_epoch: int, leader_ends_at: int) -> Cut:
-    """Where to cut, by the leader's response to OffsetForLeaderEpoch for the follower's latest epoch."""
+    """Return the cut of a log, by the leader's response to OffsetForLeaderEpoch for the log's latest epoch."""
     if leader_ends_at < 0:
         # The leader knows neither that epoch nor earlier ones: only records that are certainly replicated may stay.
         return Cut(log.high_watermark, True)

@@ -21,14 +21,14 @@ _Key = tuple[UUID, int]
 
 
 class SessionRequest(NamedTuple):
-    """The partitions that the next fetch names, and those that it removes from the session."""
+    """A fetch to send: the partitions that it names, and those that it removes from the session."""
 
     session: tuple[int, int]
-    """Id and epoch of the session."""
+    """Id and epoch of the fetch session."""
     wanted: Sequence[FetchedPartition]
     forgotten: Sequence[_Key]
     has_more: bool
-    """Whether the next request may have more to name, so that this one is not to wait."""
+    """Whether the next request may have more partitions to name, so that the leader must not delay this one."""
 
     @property
     def is_incremental(self) -> bool:
@@ -36,10 +36,11 @@ class SessionRequest(NamedTuple):
 
 
 class FollowerSession:
-    """The replicas that are fetched from one leader, and the session there.
+    """The replicas that are fetched from one leader, and the fetch session there.
 
-    If a request was not answered or its response was not processed completely, the two sides may differ. Then the
-    follower begins again with a full request, which names the old session, so that the leader ends it.
+    If a request was not answered or its response was not processed completely, follower and leader may disagree about
+    the session. Then the follower begins again with a full request, which names the old session, so that the leader
+    ends it.
     """
 
     def __init__(self) -> None:
@@ -79,7 +80,10 @@ class FollowerSession:
         return self._replicas.get((topic_id, index))
 
     def holds(self, replica: FollowerReplica) -> bool:
-        """Whether the session still has this replica: metadata may have changed while a response was under way."""
+        """Return whether the replica is still in the session.
+
+        Metadata may have changed while a response was under way.
+        """
         return self._replicas.get((replica.topic_id, replica.index)) is replica
 
     def check(self, replica: FollowerReplica) -> None:
@@ -128,7 +132,7 @@ class FollowerSession:
             log.followers.add(replica)
 
     def answered(self, session_id: int) -> None:
-        """Note that the response was processed completely."""
+        """Record that the response of session `session_id` was processed completely."""
         self._is_under_way = False
         self._is_kept = session_id != NO_SESSION
         self._id = session_id

@@ -13,11 +13,11 @@ _LIST_OFFSETS_VERSION = 7
 _EARLIEST = -2
 
 Exchange = Callable[[int, int, bytes], Awaitable[memoryview]]
-"""Sends API key, version and body, and returns the body of the response; raises KafkaError."""
+"""A function that sends API key, version and body, and returns the response's body. It raises KafkaError."""
 
 
 class EpochEnd(NamedTuple):
-    """The leader's greatest epoch up to the requested one, and where that ends in its log."""
+    """The leader's greatest epoch up to the requested one, and the offset where that epoch ends in the leader's log."""
 
     code: ErrorCode
     leader_epoch: int
@@ -34,7 +34,7 @@ class LogStart(NamedTuple):
 async def epoch_ends(
     exchange: Exchange, broker_id: int, asked: Sequence[FollowerReplica]
 ) -> Mapping[FollowerReplica, EpochEnd]:
-    """Return the end of each replica's latest epoch at the leader. Raises KafkaError."""
+    """Ask the leader where each replica's latest epoch ends. Raises KafkaError."""
     by_topic: dict[str, list[FollowerReplica]] = {}
     for replica in asked:
         by_topic.setdefault(replica.topic, []).append(replica)
@@ -69,7 +69,7 @@ async def epoch_ends(
 
 
 async def log_start(exchange: Exchange, broker_id: int, replica: FollowerReplica) -> LogStart:
-    """Return the start of the leader's log. Raises KafkaError."""
+    """Ask the leader for the start of its log of this replica. Raises KafkaError."""
     partition = {
         "partition_index": replica.index,
         "current_leader_epoch": replica.leader_epoch,

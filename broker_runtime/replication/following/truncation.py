@@ -17,7 +17,7 @@ _EPOCHS_PER_REQUEST = 1_000
 
 
 class Truncation:
-    """Truncates the replicas of one session; `exchange` sends requests to their leader. A cut is durable."""
+    """Truncates the replicas of one session, durably. `exchange` sends requests to their leader."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Truncation:
         self._clock = clock
 
     async def run(self) -> bool:
-        """Run one round for the partitions that follow a new leader; returns whether there were any."""
+        """Run one round for the replicas that follow a new leader; return whether there were any."""
         now_s = self._clock.monotonic()
         new = [r for r in self._session.to_look if not r.truncated and r.not_before_s <= now_s]
         asked = []
@@ -77,7 +77,10 @@ class Truncation:
         replica.truncated = final
 
     async def begin_at_leaders_start(self, replica: FollowerReplica) -> None:
-        """Restart at the leader's start if it has deleted the next offsets, else compare epochs again."""
+        """Restart the log at the leader's start if the leader has deleted the next offsets.
+
+        Otherwise compare epochs again.
+        """
         start = await log_start(self._exchange, self._broker_id, replica)
         if not self._session.holds(replica):
             return

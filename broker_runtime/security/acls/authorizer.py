@@ -34,7 +34,10 @@ _Key = tuple[str, str, int, str | int]
 
 
 class StandardAuthorizer:
-    """Owns the decisions that it has made since the last change of an ACL."""
+    """Kafka's authorizer over the ACLs of an index.
+
+    Caches its decisions until the next change of an ACL.
+    """
 
     __slots__ = ("_acls", "_allows_unnamed", "_kept", "_kept_max", "_state", "_super_users")
 
@@ -57,11 +60,11 @@ class StandardAuthorizer:
 
     @property
     def state(self) -> object:
-        """Another object after each change of the ACLs."""
+        """Return an object that differs after each change of the ACLs."""
         return self._acls().state
 
     def frozen(self) -> "StandardAuthorizer":
-        """Return an authorizer with the current ACLs, which do not change, for another thread."""
+        """Return an authorizer with the current ACLs for another thread. Its ACLs do not change."""
         index = self._acls()
         index.is_shared = True
         return StandardAuthorizer(
@@ -95,7 +98,8 @@ class StandardAuthorizer:
     def allows_any(self, principal: Principal, host: str, operation: int, resource: int) -> Generator[None, None, bool]:
         """Return whether the operation is allowed on any resource of the type (KIP-679).
 
-        The search of all ACLs is one that may be interrupted: the code between two `yield`s takes some microseconds.
+        The search reads all ACLs, so the generator pauses at each `yield`, after some microseconds. The ACLs may change
+        meanwhile.
         """
         allowed = self.operations(principal, host, resource, _ANY_NAME)
         if allowed >> operation & 1:

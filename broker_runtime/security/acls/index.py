@@ -12,9 +12,9 @@ from typing import Self
 from broker_runtime.security.acls.model import WILDCARD, Acl, AclPattern, AclPermission
 
 Rules = tuple[int, int]
-"""The operations that ACLs allow, and those that they deny, as bits."""
+"""The operations that ACLs allow, and the operations that ACLs deny, as bits."""
 Bucket = dict[tuple[str, str], Rules]
-"""The rules of one name, by principal and host."""
+"""The rules of the ACLs with one resource name, by principal and host."""
 _NO_RULES: Rules = (0, 0)
 
 
@@ -84,19 +84,22 @@ class _OfType:
 
 
 class AclIndex:
-    """Owns the rules by type of resource, pattern and name."""
+    """The rules of ACLs by type of resource, pattern and name."""
 
     __slots__ = ("_types", "is_shared", "state")
 
     def __init__(self) -> None:
         self._types: dict[int, _OfType] = {}
         self.is_shared = False
-        """Whether it must not change any more, because a copied image or another thread reads it. A copy may change."""
+        """Whether the index must not change any more, because a copied image or another thread reads it.
+
+        A copy may change.
+        """
         self.state = object()
         """Another object after each change. A copy has the same one until either of them changes."""
 
     def copy(self) -> Self:
-        """Return an independent copy."""
+        """Return an independent copy of the index."""
         other = type(self)()
         other._types = {resource: one.copy() for resource, one in self._types.items()}
         other.state = self.state

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class AclResource(IntEnum):
-    """Types of resources."""
+    """The types of resources in ACLs."""
 
     UNKNOWN = 0
     ANY = 1
@@ -21,7 +21,7 @@ class AclResource(IntEnum):
 
 
 class AclPattern(IntEnum):
-    """How the name of an ACL covers the names of resources; ANY and MATCH are for filters only."""
+    """The pattern type of an ACL: how its name covers the names of resources. ANY and MATCH are for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -31,7 +31,7 @@ class AclPattern(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """Operations. Bit n of a set of operations stands for the operation with number n (KIP-430)."""
+    """The operations in ACLs. Bit n of a set of operations stands for the operation with number n (KIP-430)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -52,7 +52,7 @@ class AclOperation(IntEnum):
 
 
 class AclPermission(IntEnum):
-    """Whether an ACL allows or denies; ANY is for filters only."""
+    """The permission of an ACL: to allow or to deny. ANY is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -69,7 +69,10 @@ EVERYONE = "User:*"
 
 
 class Acl(NamedTuple):
-    """One ACL: its fields are its identity. `principal` is written like User:alice, `host` is an address or `*`."""
+    """One access control list, identified by all its fields.
+
+    `principal` is like User:alice, `host` an address or `*`.
+    """
 
     resource: int
     name: str
@@ -81,7 +84,7 @@ class Acl(NamedTuple):
 
     @property
     def text_bytes(self) -> int:
-        """Bytes of its texts."""
+        """Return the number of bytes of the ACL's texts."""
         return len(self.name.encode()) + len(self.principal.encode()) + len(self.host.encode())
 
 
@@ -98,12 +101,12 @@ class AclFilter(NamedTuple):
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the resource type, pattern type, operation or permission is UNKNOWN (0), which matches nothing."""
+        """Return whether the resource type, pattern type, operation or permission is UNKNOWN (0)."""
         return 0 in (self.resource, self.pattern, self.operation, self.permission)
 
     @property
     def is_exact(self) -> bool:
-        """Whether the filter has the identity of one ACL, so that it matches this one at most."""
+        """Return whether the filter has the identity of one ACL, so that it matches this one at most."""
         return None not in self and self.pattern != AclPattern.MATCH and AclOperation.ANY not in self
 
     def matches(self, acl: Acl) -> bool:

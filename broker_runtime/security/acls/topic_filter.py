@@ -13,14 +13,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TopicFilter:
-    """A client, as the authorizer sees it. Filters of the same client are equal."""
+    """A filter of the topics that a client may describe, by the authorizer. Filters of the same client are equal."""
 
     principal: Principal
     host: str
     authorizer: "StandardAuthorizer" = field(compare=False, repr=False)
 
     def now(self) -> Callable[[str], bool]:
-        """Return the check by the current ACLs. One thread may call it, whatever changes meanwhile."""
+        """Return a function that checks a topic's name by the current ACLs.
+
+        One thread may call it, whatever changes meanwhile.
+        """
         authorizer, principal, host = self.authorizer.frozen(), self.principal, self.host
 
         def may_describe(topic: str) -> bool:

@@ -18,11 +18,11 @@ from broker_runtime.security.sasl.mechanism import (
 )
 
 REAUTHENTICATION_MIN_S = 1.0
-"""A connection may not authenticate again within this time after the last time it began to (as in Apache Kafka)."""
+"""Least time in seconds between two beginnings of an authentication on a connection, as in Apache Kafka."""
 
 
 class SaslState(Enum):
-    """State of the exchange of one connection. The values are for messages."""
+    """The state of a connection's SASL exchange. The values are for messages."""
 
     START = "waits for ApiVersions or SaslHandshake"
     VERSIONS_SENT = "waits for SaslHandshake"
@@ -35,7 +35,7 @@ class SaslState(Enum):
 
 
 class SaslEvent(Enum):
-    """An event of an exchange. The values are for messages."""
+    """An event of a SASL exchange. The values are for messages."""
 
     VERSIONS = "an ApiVersions request was answered"
     VERSIONS_REFUSED = "an ApiVersions request was answered with an error"
@@ -51,7 +51,7 @@ class SaslEvent(Enum):
 
 
 class SaslSequenceError(RuntimeError):
-    """An event that is not allowed in the state of the exchange: a bug in the broker."""
+    """Error for an event that is not allowed in the state of the exchange: a bug in the broker."""
 
 
 def _table() -> Iterator[tuple[SaslState, SaslEvent, SaslState]]:
@@ -79,25 +79,28 @@ TABLE: Mapping[tuple[SaslState, SaslEvent], SaslState] = {(state, event): after 
 class Session:
     """The result of a successful exchange: the user, the mechanism, and the end of the session in seconds.
 
-    None means that the session does not end.
+    An end of None means that the session does not end.
     """
 
     name: str
     mechanism: str
     ends_s: float | None
     lifetime_ms: int
-    """Lifetime for the client's answer; 0 if the session does not end."""
+    """Lifetime in milliseconds, for the answer to the client; 0 if the session does not end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Lifetime of a session in milliseconds, by mechanism; 0 or absent: sessions do not end."""
+    """Limits of SASL sessions: their lifetime in milliseconds, by mechanism.
+
+    With 0 or without a value, sessions do not end.
+    """
 
     reauthentication_ms: Mapping[str, int]
 
 
 class SaslExchange:
-    """Owns the state of one connection's exchange, its mechanism while it runs, and the session that it has proved.
+    """The SASL exchange of one connection: its state, its mechanism while it runs, and the proved session.
 
     `mechanisms` creates the server's side of each enabled mechanism. `now_s` is the monotonic clock in seconds, and
     `wall_ms` the time in milliseconds since 1970.
@@ -142,12 +145,15 @@ class SaslExchange:
 
     @property
     def raw(self) -> bool:
-        """Whether tokens come and leave without a header: the client has sent the handshake's version 0."""
+        """Return whether tokens have no header, because the client has sent the handshake's version 0."""
         return self._raw
 
     @property
     def accepts_versions(self) -> bool:
-        """Whether an ApiVersions request is answered now: one successful request at most, before the handshake."""
+        """Return whether an ApiVersions request is answered now.
+
+        It is answered before the handshake, until one request has succeeded.
+        """
         return self.state is SaslState.START
 
     @property
@@ -158,14 +164,17 @@ class SaslExchange:
         self._transition(SaslEvent.VERSIONS if good else SaslEvent.VERSIONS_REFUSED)
 
     def may_authenticate_again(self, now_s: float) -> bool:
-        """Whether a handshake on the authenticated connection begins again: its session ends, and not too often."""
+        """Return whether a handshake may begin again on the authenticated connection.
+
+        It may if its session ends, and the last authentication is not too recent.
+        """
         session, began_s = self.session, self._began_s
         if self.state is not SaslState.COMPLETE or session is None or session.ends_s is None:
             return False
         return began_s is None or now_s - began_s >= REAUTHENTICATION_MIN_S
 
     def handshake(self, mechanism: str, now_s: float, *, raw: bool) -> bool:
-        """Begin with a mechanism. Returns False, and fails, if it is not enabled."""
+        """Begin the exchange with a mechanism. Return False, and fail, for a mechanism that is not enabled."""
         session = self.session
         if session is not None:
             self._began_s = now_s
@@ -182,7 +191,7 @@ class SaslExchange:
         return True
 
     def token(self, token: bytes, now_s: float, wall_ms: int) -> Challenge | OffloadedCheck | Authenticated:
-        """Process the client's next token. Raises SaslRefusedError, and has failed then."""
+        """Process the client's next token. Raises SaslRefusedError, after which the exchange has failed."""
         if self.state not in (SaslState.TOKENS, SaslState.RAW_TOKENS):
             raise SaslSequenceError(f"the exchange {self.state.value}, and takes no token")
         mechanism = self._mechanism
@@ -190,7 +199,10 @@ class SaslExchange:
         return self._processed(lambda: mechanism.step(token), now_s, wall_ms)
 
     def checked(self, result: object, now_s: float, wall_ms: int) -> Challenge | OffloadedCheck | Authenticated:
-        """Process the result of a check. Raises SaslRefusedError, and has failed then."""
+        """Process the result of a check of credentials.
+
+        Raises SaslRefusedError, after which the exchange has failed.
+        """
         self._transition(SaslEvent.RAW_CHECKED if self._raw else SaslEvent.CHECKED)
         mechanism = self._mechanism
         assert mechanism is not None
@@ -230,6 +242,6 @@ class SaslExchange:
         self._mechanism = None
 
     def has_ended(self, now_s: float) -> bool:
-        """Whether the session has ended, so that no ordinary request is served."""
+        """Return whether the session has ended, so that no ordinary request is served."""
         ends_s = None if self.session is None else self.session.ends_s
         return ends_s is not None and now_s > ends_s

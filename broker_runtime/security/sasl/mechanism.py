@@ -12,11 +12,11 @@ GSSAPI, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER = (
     "OAUTHBEARER",
 )
 SERVED_MECHANISMS: Sequence[str] = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
-"""The mechanisms that this broker has. GSSAPI (Kerberos), Kafka's default, is not one of them."""
+"""The mechanisms that this broker has. GSSAPI (Kerberos), Kafka's default, is missing."""
 
 
 class SaslRefusedError(Exception):
-    """The client has not proved its identity.
+    """Error for a client that has not proved its identity.
 
     `shown` is the text for the client; None: the text names only the mechanism, so that an unknown user and a wrong
     password look alike. The message is for the broker's log. Neither contains a secret.
@@ -29,16 +29,17 @@ class SaslRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """Bytes for the client, which has to answer."""
+    """The result of a step that expects an answer: bytes for the client."""
 
     token: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """The client is the user `name`. `token` are the last bytes for it.
+    """The result of a successful exchange: the client is the user `name`.
 
-    `expires_ms` is the time, in milliseconds since 1970, at which the credential expires; None if it does not.
+    `token` are the last bytes for the client. `expires_ms` is the time, in milliseconds since 1970, at which the
+    credential expires; None if it does not.
     """
 
     name: str
@@ -48,9 +49,9 @@ class Authenticated:
 
 @dataclass(frozen=True, slots=True)
 class OffloadedCheck:
-    """Work that takes too long for the event loop. It may run in another thread.
+    """The result of a step with work that takes too long for the event loop, and may run in another thread.
 
-    The mechanism gets its result in `ServerMechanism.checked`. It raises nothing.
+    `ServerMechanism.checked` gets the result of the work, which raises nothing.
     """
 
     work: Callable[[], object]
@@ -60,14 +61,14 @@ Step = Challenge | Authenticated | OffloadedCheck
 
 
 class ServerMechanism(Protocol):
-    """The server's side of one exchange of a mechanism."""
+    """The server's side of one authentication with a SASL mechanism."""
 
     def step(self, token: bytes, /) -> Step:
-        """Process the client's next bytes. Raises SaslRefusedError."""
+        """Process the client's next bytes in the exchange of the SASL mechanism. Raises SaslRefusedError."""
         ...
 
     def checked(self, result: object, /) -> Step:
-        """Process the result of an OffloadedCheck. Raises SaslRefusedError."""
+        """Process the result of a check of credentials in a thread. Raises SaslRefusedError."""
         ...
 
 

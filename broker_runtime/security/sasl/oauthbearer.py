@@ -21,7 +21,7 @@ _MESSAGE = re.compile(
 _CREDENTIAL = re.compile(r"(?P<scheme>[A-Za-z]+) (?P<token>[-_~+/.A-Za-z0-9]++=*+)")
 
 Verify = Callable[[str], "Authenticated | SaslRefusedError"]
-"""Checks a token, in another thread. Returns the error instead of raising it."""
+"""A function that checks a token, in another thread. It returns the error instead of raising it."""
 
 
 class OAuthBearerServer:
@@ -41,7 +41,7 @@ class OAuthBearerServer:
         return OffloadedCheck(lambda: self._verify(bearer))
 
     def checked(self, result: object, /) -> Step:
-        """Process the result of `verify`."""
+        """Process the result of `verify`, the check of the token."""
         if isinstance(result, Authenticated):
             if self._authorization_id not in ("", result.name):
                 raise SaslRefusedError(_OTHER_NAME, _OTHER_NAME)

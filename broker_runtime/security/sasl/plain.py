@@ -12,7 +12,7 @@ _PARTS = 3
 
 
 class PlainServer(OneMessageMechanism):
-    """Checks passwords against `passwords`, by user name."""
+    """The server's side of PLAIN: checks passwords against `passwords`, by user name."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords

@@ -28,9 +28,10 @@ _SALT_BYTES = 16
 
 
 class ScramServer(OneMessageMechanism):
-    """One exchange. `find` returns the keys of a user, or None; `nonce` is this server's part of the nonce.
+    """The server's side of one SCRAM exchange. `find` returns the keys of a user, or None.
 
-    `hidden` is a secret of the cluster, from which the salts of unknown users follow.
+    `nonce` is this server's part of the nonce. `hidden` is a secret of the cluster, from which the salts of unknown
+    users follow.
     """
 
     def __init__(self, scram: ScramHash, find: Callable[[str], ScramKeys | None], nonce: str, hidden: bytes) -> None:

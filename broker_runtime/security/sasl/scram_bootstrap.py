@@ -21,7 +21,7 @@ _OPTION = re.compile(rf"(?P<key>{'|'.join(_OPTIONS)})=(?:\"(?P<quoted>[^\"]*)\"|
 
 @dataclass(frozen=True, slots=True)
 class FirstCredential:
-    """A user, the mechanism, and the keys."""
+    """The first SCRAM credential of a user: the user, the mechanism, and the keys."""
 
     name: str
     mechanism: str
@@ -29,9 +29,9 @@ class FirstCredential:
 
 
 def first_credentials(text: str, key: str, salt: Callable[[], bytes]) -> Iterator[FirstCredential]:
-    """Yield the credentials of a file. `salt` makes one for a line without. Raises ConfigError, which names `key`.
+    """Yield the SCRAM credentials of a file; each takes some milliseconds. Raises ConfigError, which names `key`.
 
-    Each takes some milliseconds.
+    `salt` makes the salt for a line without one.
     """
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     given = [(number, line) for number, line in lines if line and not line.startswith("#")]

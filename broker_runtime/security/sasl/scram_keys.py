@@ -16,7 +16,7 @@ _HASHES: Mapping[str, str] = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 
 @dataclass(frozen=True, slots=True)
 class ScramKeys:
-    """The credential of one user for one mechanism. The password does not follow from it, except by trying."""
+    """The credential of one user for one mechanism. The password can only be found by trying."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -32,15 +32,15 @@ class ScramHash:
         self._name = _HASHES[mechanism]
 
     def hash(self, data: bytes) -> bytes:
-        """Return H(data)."""
+        """Return the hash of `data`: H(data) in the specification of SCRAM."""
         return hashlib.new(self._name, data).digest()
 
     def hmac(self, key: bytes, data: bytes) -> bytes:
-        """Return HMAC(key, data)."""
+        """Return the keyed hash of `data`: HMAC(key, data) in the specification of SCRAM."""
         return hmac.digest(key, data, self._name)
 
     def salted_password(self, password: str, salt: bytes, iterations: int) -> bytes:
-        """Return Hi(password, salt, iterations). It takes milliseconds. No SASLprep, as in Apache Kafka."""
+        """Return Hi(password, salt, iterations), without SASLprep, as in Apache Kafka. This takes milliseconds."""
         return hashlib.pbkdf2_hmac(self._name, password.encode(), salt, iterations)
 
     def client_key(self, salted_password: bytes) -> bytes:
@@ -56,5 +56,5 @@ class ScramHash:
 
 
 def xored(one: bytes, other: bytes) -> bytes:
-    """Return the bitwise exclusive or of two byte strings of one length."""
+    """Return the bitwise exclusive or of two byte strings of equal length."""
     return bytes(a ^ b for a, b in zip(one, other, strict=True))

@@ -25,7 +25,7 @@ _BYTES_MAX = 65_536
 
 @dataclass(frozen=True, slots=True)
 class ClientFirst:
-    """The client's first message. `bare` is the part without the GS2 header, as it was received."""
+    """The client's first message in SCRAM. `bare` is the part without the GS2 header, unchanged."""
 
     user: str
     nonce: str
@@ -37,7 +37,7 @@ class ClientFirst:
 
 @dataclass(frozen=True, slots=True)
 class ServerFirst:
-    """The server's first message."""
+    """The server's first message in SCRAM."""
 
     nonce: str
     salt: bytes
@@ -49,7 +49,7 @@ class ServerFirst:
 
 @dataclass(frozen=True, slots=True)
 class ClientFinal:
-    """The client's last message."""
+    """The client's last message in SCRAM."""
 
     without_proof: str
     nonce: str

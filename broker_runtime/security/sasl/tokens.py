@@ -27,15 +27,15 @@ _OPTIONS: Any = {
 
 
 class KeySetError(Exception):
-    """The text is not a JSON Web Key Set with a usable key."""
+    """Error for a text that is not a JSON Web Key Set with a usable key."""
 
 
 class TokenRefusedError(SaslRefusedError):
-    """The token is not valid."""
+    """A client's OAUTHBEARER token is invalid."""
 
 
 class UnknownKeyError(TokenRefusedError):
-    """No known key has made the token. `kid` is the key that it names."""
+    """Error for a token that no known key has signed. `kid` names the token's key."""
 
     def __init__(self, kid: str | None) -> None:
         super().__init__("the token is of a key that is not in the key set")
@@ -44,7 +44,7 @@ class UnknownKeyError(TokenRefusedError):
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """Requirements of a valid token. Names of claims are those of the configuration."""
+    """The requirements of a valid token. Names of claims are those of the configuration."""
 
     issuer: str | None
     audiences: frozenset[str]
@@ -65,7 +65,7 @@ Keys = Sequence[jwt.PyJWK]
 
 
 def read_keys(text: bytes) -> Keys:
-    """Return the keys for signatures of a key set. Skips keys of other kinds. Raises KeySetError."""
+    """Return the keys for signatures of a key set, without keys of other kinds. Raises KeySetError."""
     try:
         listed = json.loads(text)["keys"]
         found = [key for each in listed[:_KEYS_MAX] if (key := _key(each)) is not None]
@@ -86,7 +86,7 @@ def _key(each: Mapping[str, Any]) -> jwt.PyJWK | None:
 
 
 def check_token(token: str, keys: Keys, rules: TokenRules, now_s: float) -> TokenClaims:
-    """Return the claims of a valid token. Raises TokenRefusedError. It takes up to a millisecond."""
+    """Return the claims of a valid token, within a millisecond. Raises TokenRefusedError."""
     claims = _signed(token, keys)
     expires_s, issued_s = _time(claims, "exp"), _time(claims, "iat")
     if now_s - rules.clock_skew_s >= expires_s:

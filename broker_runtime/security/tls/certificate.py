@@ -15,7 +15,7 @@ _TIME_LENGTH = 15
 
 @dataclass(frozen=True, slots=True)
 class CertificateInfo:
-    """A certificate: subject in the form of RFC 2253, alternative names in DER, and the time at which it ends."""
+    """The facts about a certificate: subject in the form of RFC 2253, alternative names in DER, and end of validity."""
 
     subject: str
     alternative_names: frozenset[bytes]
@@ -23,7 +23,7 @@ class CertificateInfo:
 
 
 def certificate_info(der: bytes) -> CertificateInfo:
-    """Read a certificate. Raises ValueError if it is malformed."""
+    """Read the facts about a certificate in DER. Raises ValueError for a malformed one."""
     try:
         return _info(der)
     except IndexError:
@@ -41,7 +41,7 @@ def _info(der: bytes) -> CertificateInfo:
 
 
 def subject_of(der: bytes) -> str:
-    """Return the subject in the form of RFC 2253. Raises ValueError if the certificate is malformed."""
+    """Return the subject of a certificate in the form of RFC 2253. Raises ValueError for a malformed certificate."""
     return certificate_info(der).subject
 
 

@@ -15,7 +15,10 @@ _ROUNDS = 10
 
 
 def check_change(now: TlsMaterial, new: TlsMaterial, *, between_brokers: bool) -> None:
-    """Check that `new` may replace `now` on an open listener. `between_brokers`: brokers connect by it, old and new."""
+    """Check that `new` may replace `now` on an open listener.
+
+    With `between_brokers`, brokers connect by this listener, some with the old and some with the new certificate.
+    """
     prefix = now.settings.keys.prefix
     if _fixed(now) != _fixed(new):
         raise ConfigError(
@@ -56,7 +59,7 @@ def _check_names(now: TlsMaterial, new: TlsMaterial) -> None:
 
 
 def check_handshake(server: TlsMaterial, client: TlsMaterial) -> None:
-    """Check that a broker with `client` can connect to one with `server`; host names are not compared."""
+    """Check that a broker with `client` can connect to a broker with `server`. Host names are not compared."""
     if server.server is None:
         return
     dialling = client_context(replace(client.settings, check_names=False), client.keys, client.trust)

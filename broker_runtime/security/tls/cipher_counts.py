@@ -10,7 +10,10 @@ Cipher = tuple[str, str, str]
 
 
 class CipherCounts:
-    """The connections whose handshake is complete, until they end. What no connection uses is not listed."""
+    """Counts of connections by cipher, from the end of their handshake until they end.
+
+    Unused ciphers are not listed.
+    """
 
     __slots__ = ("_ends", "open")
 
@@ -20,7 +23,10 @@ class CipherCounts:
         """The function that counts the end of one connection. All connections with the same cipher share it."""
 
     def begin(self, listener: str, suite: str, version: str) -> Callable[[], None]:
-        """Count a connection, with OpenSSL's name of its suite. Returns what to call when it ends."""
+        """Count a connection, with OpenSSL's name of its suite.
+
+        Return the function to call when the connection ends.
+        """
         cipher = listener, iana_name(suite), version
         if cipher not in self.open:
             self.open[cipher] = 0

@@ -17,7 +17,7 @@ TLS_1_3 = frozenset(
 
 
 def openssl_name(name: str) -> str:
-    """Return OpenSSL's name of a suite of TLS 1.2; a name of another form is returned unchanged."""
+    """Return OpenSSL's name of a suite of TLS 1.2. A name of another form is returned unchanged."""
     match = _IANA.fullmatch(name)
     if match is None:
         return name
@@ -31,7 +31,7 @@ def openssl_name(name: str) -> str:
 
 
 def iana_name(name: str) -> str:
-    """Return IANA's name of a suite of TLS 1.2, by OpenSSL's; a name of another form is returned unchanged."""
+    """Return IANA's name of a suite of TLS 1.2, by OpenSSL's. A name of another form is returned unchanged."""
     match = _OPENSSL.fullmatch(name)
     if match is None or name in TLS_1_3:
         return name

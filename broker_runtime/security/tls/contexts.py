@@ -18,7 +18,7 @@ _CLIENT_AUTH = {REQUESTED: ssl.CERT_OPTIONAL, REQUIRED: ssl.CERT_REQUIRED}
 
 
 def server_context(settings: TlsSettings, keys: KeyStore, trust: TrustStore | None) -> ssl.SSLContext:
-    """Return the context of a listener. Renegotiation is refused, and sessions are resumed by tickets."""
+    """Return the SSL context of a listener. Renegotiation is refused, and sessions are resumed by tickets."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_COMPRESSION
     context.verify_mode = _CLIENT_AUTH.get(settings.client_auth, ssl.CERT_NONE)
@@ -30,7 +30,10 @@ def server_context(settings: TlsSettings, keys: KeyStore, trust: TrustStore | No
 
 
 def client_context(settings: TlsSettings, keys: KeyStore | None, trust: TrustStore | None) -> ssl.SSLContext:
-    """Return the context of this node's connections to others; `keys` are presented if the other side asks for them."""
+    """Return the SSL context of this node's connections to others.
+
+    `keys` are presented if the other side asks for them.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = settings.check_names
     _configure(context, settings)

@@ -6,7 +6,7 @@ _LONG = 0x80
 
 
 class Element(NamedTuple):
-    """An element: its tag, its content, and all of its bytes."""
+    """An element in DER: its tag, its content, and all of its bytes."""
 
     tag: int
     content: bytes
@@ -14,7 +14,7 @@ class Element(NamedTuple):
 
 
 def element(data: bytes, at: int = 0) -> Element:
-    """Return the element that begins at `at`. Raises ValueError if it is malformed or cut off."""
+    """Return the DER element that begins at `at`. Raises ValueError for a malformed or cut off element."""
     if at + 2 > len(data):
         raise ValueError("an element of a certificate is cut off")
     length, begin = data[at + 1], at + 2
@@ -30,7 +30,7 @@ def element(data: bytes, at: int = 0) -> Element:
 
 
 def children(parent: Element) -> list[Element]:
-    """Return the elements that are the content of `parent`. Raises ValueError."""
+    """Return the DER elements that are the content of `parent`. Raises ValueError."""
     found, at = [], 0
     while at < len(parent.content):
         child = element(parent.content, at)

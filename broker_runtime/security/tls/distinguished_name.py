@@ -23,14 +23,14 @@ _ESCAPED = frozenset(',=+<>#;"\\')
 
 
 class Attribute(NamedTuple):
-    """An attribute of a name: its type as dotted numbers, and its value in DER."""
+    """An attribute of a distinguished name: its type as dotted numbers, and its value in DER."""
 
     type: str
     value: Element
 
 
 def rfc2253(name: Element) -> str:
-    """Return the text of a Name in DER. Raises ValueError if it is malformed."""
+    """Return the text of a Name in DER, in the form of RFC 2253. Raises ValueError for a malformed Name."""
     return ",".join("+".join(map(_attribute, part)) for part in reversed(_parts(name)))
 
 

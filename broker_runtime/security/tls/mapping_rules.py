@@ -14,7 +14,7 @@ _SPECIAL = re.compile(r"\\(.)|\$(\d+)", re.DOTALL)
 
 
 class NoRuleError(ValueError):
-    """No rule matches a subject: its client has no name."""
+    """Error for a subject that no rule matches: its client has no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,10 @@ class _Rule:
 
 
 class MappingRules:
-    """The parsed rules; None among them is DEFAULT, the subject itself."""
+    """The parsed rules that map the subject of a certificate to the name of a client.
+
+    The rule DEFAULT, stored as None, takes the subject itself as the name.
+    """
 
     __slots__ = ("_rules",)
 

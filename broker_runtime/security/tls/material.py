@@ -14,7 +14,7 @@ from broker_runtime.security.tls.tls_settings import TlsSettings
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """Uses of a listener's settings: to accept connections (`serves`), to open connections to others (`dials`)."""
+    """The uses of a listener's settings: to accept connections (`serves`), to open connections to others (`dials`)."""
 
     serves: bool = False
     dials: bool = False
@@ -25,7 +25,7 @@ class Uses:
 
 @dataclass(frozen=True, slots=True)
 class TlsMaterial:
-    """The loaded settings of one listener; the contexts are those that its `uses` need."""
+    """The loaded TLS settings of one listener. The contexts are those that its `uses` need."""
 
     settings: TlsSettings
     uses: Uses
@@ -36,12 +36,15 @@ class TlsMaterial:
     rules: MappingRules
 
     def principal_of(self, certificate: bytes | None) -> Principal:
-        """Return the principal of a client, by its verified certificate in DER. Raises NoRuleError, ValueError."""
+        """Return the principal of a client, by the client's verified certificate in DER.
+
+        Raises NoRuleError, ValueError.
+        """
         return ANONYMOUS if certificate is None else Principal(USER, self.rules.name(subject_of(certificate)))
 
 
 def load(settings: TlsSettings, uses: Uses) -> TlsMaterial:
-    """Read the stores and make the contexts. Raises ConfigError."""
+    """Read the stores of TLS settings and make the contexts. Raises ConfigError."""
     keys = read_key_store(settings.keys, settings.pem_max_bytes)
     trust = read_trust_store(settings.trust, settings.pem_max_bytes)
     return TlsMaterial(

@@ -17,7 +17,10 @@ _KEY = "PRIVATE KEY"
 
 
 class PemBlock(NamedTuple):
-    """A block: its label, and its content in DER. `headers` are lines of old encrypted keys, which OpenSSL needs."""
+    """A block of PEM: its label, and its content in DER.
+
+    `headers` are lines of old encrypted keys, which OpenSSL needs.
+    """
 
     label: str
     der: bytes
@@ -28,7 +31,7 @@ class PemBlock(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The block in PEM."""
+        """Return the block as PEM text."""
         coded = b64encode(self.der).decode("ascii")
         lines = [coded[at : at + _LINE] for at in range(0, len(coded), _LINE)]
         headers = [*self.headers, ""] if self.headers else []
@@ -36,7 +39,7 @@ class PemBlock(NamedTuple):
 
 
 def certificates(text: str, source: str) -> list[PemBlock]:
-    """Return the certificates in their order. Raises ConfigError, naming `source`, if there are none."""
+    """Return the certificates of a PEM text in their order. Raises ConfigError, naming `source`, if there are none."""
     found = [block for block in _blocks(text, source) if block.label in _CERTIFICATES]
     if not found:
         raise ConfigError(
@@ -46,7 +49,7 @@ def certificates(text: str, source: str) -> list[PemBlock]:
 
 
 def private_key(text: str, source: str) -> PemBlock:
-    """Return the private key. Raises ConfigError, naming `source`, unless there is exactly one."""
+    """Return the private key of a PEM text. Raises ConfigError, naming `source`, unless there is exactly one."""
     found = [block for block in _blocks(text, source) if block.label.endswith(_KEY)]
     if len(found) != 1:
         raise ConfigError(

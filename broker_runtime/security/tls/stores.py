@@ -25,13 +25,13 @@ class KeyStore:
 
     @property
     def text(self) -> str:
-        """Key and chain in PEM, as OpenSSL reads them."""
+        """Return key and chain in PEM, as OpenSSL reads them."""
         return "".join(block.text for block in (self.key, *self.chain))
 
 
 @dataclass(frozen=True, slots=True)
 class TrustStore:
-    """The certificates that the other side is checked with."""
+    """The trusted certificates that the other side's certificate is checked with."""
 
     anchors: tuple[PemBlock, ...]
 
@@ -41,7 +41,7 @@ class TrustStore:
 
 
 def read_key_store(settings: KeyStoreSettings, bytes_max: int) -> KeyStore | None:
-    """Return the key store; None if none is configured. Raises ConfigError."""
+    """Return the configured key store; None without one. Raises ConfigError."""
     prefix = f"{settings.prefix}ssl.keystore."
     if not settings.is_given:
         return None
@@ -79,7 +79,7 @@ def _info(certificate: PemBlock, source: str) -> CertificateInfo:
 
 
 def read_trust_store(settings: TrustStoreSettings, bytes_max: int) -> TrustStore | None:
-    """Return the trust store; None if none is configured. Raises ConfigError."""
+    """Return the configured trust store; None without one. Raises ConfigError."""
     prefix = f"{settings.prefix}ssl.truststore."
     if not settings.is_given:
         return None

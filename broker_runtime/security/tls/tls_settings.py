@@ -7,9 +7,9 @@ NONE, REQUESTED, REQUIRED = "none", "requested", "required"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyStoreSettings:
-    """Where the private key and its certificates are: in a file, or in the texts themselves. `prefix` names the keys.
+    """The settings of a private key and its certificates, in a file or in the texts themselves.
 
-    Secrets are never part of a representation.
+    `prefix` names the keys. Secrets are never part of a representation.
     """
 
     prefix: str = ""
@@ -27,7 +27,7 @@ class KeyStoreSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustStoreSettings:
-    """Where the trusted certificates are: in a file, or in the text itself. `prefix` names the keys."""
+    """The settings of the trusted certificates, in a file or in the text itself. `prefix` names the keys."""
 
     prefix: str = ""
     type: str = "JKS"
@@ -42,7 +42,7 @@ class TrustStoreSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """The settings of one listener, and of this node's connections to that listener of other nodes."""
+    """The TLS settings of one listener, and of this node's connections to that listener of other nodes."""
 
     keys: KeyStoreSettings = KeyStoreSettings()
     trust: TrustStoreSettings = TrustStoreSettings()

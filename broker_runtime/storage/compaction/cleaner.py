@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 CLEANING = "broker_runtime.storage.compaction.cleaning"
-"""Imported when there is a log to clean (decision 45)."""
+"""The module `cleaning`, imported when a log has to be cleaned (decision 45)."""
 _CHECKS_MAX = 10
 _LOGS_PER_LOOK = 256
 """Number of logs that are checked before other tasks run on the event loop."""
 
 
 class LogCleaner:
-    """Cleans the compacted logs of a folder, one after the other.
+    """The log cleaner of a folder, which cleans one compacted log after the other.
 
     `logs` are the manager's; `checkpoint` writes their first dirty offsets later. `config` may be replaced.
     """
@@ -54,13 +54,13 @@ class LogCleaner:
         """How often a cleaning has met damage in each of these files."""
 
     async def run(self) -> None:
-        """Clean logs until cancelled."""
+        """Clean compacted logs until cancelled."""
         while True:
             if not await self.clean_filthiest():
                 await asyncio.sleep(self.config.log_cleaner_backoff_ms / 1000)
 
     async def clean_filthiest(self) -> bool:
-        """Clean one log; returns whether there was one."""
+        """Clean the log with the largest dirty share; return whether a log was cleaned."""
         found = await self._filthiest()
         if found is not None and imported(CLEANING) is None:
             # Other tasks run meanwhile.
@@ -188,7 +188,8 @@ class LogCleaner:
 def _dirt(log: Log, now_ms: int, synced_end: int | None = None) -> Dirt:
     """Return the dirt of a log: only records that a power loss cannot take make older ones superfluous."""
     first_dirty = max(log.first_dirty_offset, log.log_start_offset)
-    settled_end = min(log.high_watermark, log.recovery_point if synced_end is None else synced_end)
+    # A cleaning removes the records of aborted transactions, so it ends where one is undecided.
+    settled_end = min(log.last_stable_offset, log.recovery_point if synced_end is None else synced_end)
     return Dirt(log.segments, log.config, first_dirty, settled_end, now_ms)
 
 

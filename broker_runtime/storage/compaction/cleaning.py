@@ -21,11 +21,13 @@ from broker_runtime.storage.compaction.steps import (
     note_newest,
     write_kept,
 )
+from broker_runtime.storage.compaction.transactions import CleanedTransactions, load_aborted
 from broker_runtime.storage.disk.disk_slices import DiskSlices, Work
 from broker_runtime.storage.disk.filesystem import File
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.replacing import ReplacingStoppedError, put_in_place, tidy
 from broker_runtime.storage.log.swap import Swap
+from broker_runtime.storage.records.transactions import Ended
 from broker_runtime.storage.segment.segment import Segment
 
 _ROOM_BYTES = 16 << 20
@@ -33,12 +35,12 @@ _ROOM_BYTES = 16 << 20
 
 
 class CleaningStoppedError(Exception):
-    """The log is no longer the one that was to be cleaned; there is nothing wrong with it."""
+    """Stops a cleaning whose log has changed meanwhile. The log is not damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleanerSettings:
-    """Resources that a cleaning may use, from the keys log.cleaner.*."""
+    """The limits of a cleaning's memory and reads, from the keys log.cleaner.*."""
 
     map_bytes: int
     map_load_factor: float
@@ -47,7 +49,10 @@ class CleanerSettings:
 
 
 class Cleaning:
-    """One cleaning of a log. Only the swapped segments are durable; the caller stores the offset that `run` returns."""
+    """One cleaning of a log.
+
+    Only the swapped segments are durable; the caller stores the offset that `run` returns.
+    """
 
     def __init__(self, log: Log, dirt: Dirt, settings: CleanerSettings, clock: Clock) -> None:
         self.counts = Counts()
@@ -63,7 +68,7 @@ class Cleaning:
 
     @property
     def bytes(self) -> int:
-        """Bytes that were read and written so far."""
+        """Return the bytes that were read and written so far."""
         return self._bytes + (0 if self._slices is None else self._slices.bytes)
 
     def run(self) -> Generator[Work, None, int]:
@@ -86,15 +91,25 @@ class Cleaning:
         dirty = [each for each in log.segments if dirt.first_dirty < each.next_offset <= dirt.end]
         sources = [_source(segment, dirt.first_dirty) for segment in dirty]
         del dirty
-        yield from self._in_slices(
-            DiskSlices(fill_map(offsets, sources, dirt.first_dirty, buffers, self.counts), self._now)
-        )
+        aborted: list[Ended] = []
+        packed: list[bytes] = []
+        for each in list(log.segments):
+            # Old segments may be deleted meanwhile.
+            if each.indexes.aborted is not None and each.base_offset >= log.segments[0].base_offset:
+                packed.append(each.indexes.aborted.packed)
+                yield _nothing
+                self._check()
+        yield from self._in_slices(DiskSlices(load_aborted(packed, aborted), self._now))
+        del packed
+        filling = fill_map(offsets, sources, dirt.first_dirty, CleanedTransactions(aborted), buffers, self.counts)
+        yield from self._in_slices(DiskSlices(filling, self._now))
         del sources
         self.utilization = offsets.utilization
         end = offsets.latest + 1
         newest: dict[int, int] = {}
-        yield from self._in_slices(DiskSlices(note_newest(log.producers.newest_batches(), newest), self._now))
-        rules = Rules(offsets, newest, self._clock.wall_ms(), log.config.delete_retention_ms)
+        yield from self._in_slices(DiskSlices(note_newest(log.producers, newest), self._now))
+        now_ms, retention_ms = self._clock.wall_ms(), log.config.delete_retention_ms
+        rules = Rules(offsets, newest, CleanedTransactions(aborted), now_ms, retention_ms)
         segments = [each for each in log.segments if each.base_offset < end and each.next_offset <= dirt.end]
         groups = [segments[begin:stop] for begin, stop in grouped(segments, log.config)]
         del segments
@@ -151,6 +166,10 @@ class Cleaning:
             yield from put_in_place(self._log, swap, self._check, "it is compacted")
         except ReplacingStoppedError as stopped:
             raise CleaningStoppedError(str(stopped)) from None
+
+
+def _nothing() -> None:
+    """Let the event loop run between two steps that only it may do."""
 
 
 def _source(segment: Segment, from_offset: int) -> CleaningSource:

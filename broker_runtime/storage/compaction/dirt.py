@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from broker_runtime.config import TopicConfig
+from broker_runtime.storage.records.retention import ABORTED_PER_SEGMENT_MAX
 
 
 class Sized(Protocol):
-    """The part of a segment that the decisions read."""
+    """The part of a segment that decides whether it is cleaned."""
 
     base_offset: int
     next_offset: int
@@ -17,13 +18,18 @@ class Sized(Protocol):
     index_bytes: int
 
     @property
+    def aborted_count(self) -> int:
+        """Return the number of aborted transactions whose marker lies in the segment."""
+        ...
+
+    @property
     def damage(self) -> Sequence[object]:
-        """The parts of the segment that cannot be read."""
+        """Return the parts of the segment that cannot be read."""
         ...
 
 
 class Dirt:
-    """The sealed segments of one log that may be cleaned now; `first_dirty` is the end of the last cleaning.
+    """The sealed segments of one log that may be cleaned now. `first_dirty` is the end of the last cleaning.
 
     A cleaning ends before the first damaged segment. Otherwise it could remove a tombstone after the damage; if the
     damage is then mended with an older record of that key, the key would come back.
@@ -56,7 +62,7 @@ class Dirt:
 
     @property
     def ratio(self) -> float:
-        """Dirty share of the bytes that may be cleaned, 0 to 1."""
+        """Return the dirty share of the bytes that may be cleaned, 0 to 1."""
         return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes) if self.dirty_bytes else 0.0
 
     def is_cleanable(self, config: TopicConfig) -> bool:
@@ -69,19 +75,24 @@ _RELATIVE_OFFSET_MAX = 2**31 - 1
 
 
 def grouped(segments: Sequence[Sized], config: TopicConfig) -> Iterator[tuple[int, int]]:
-    """(first number, number after the last) of segments to merge into one of at most the usual size."""
-    begin = size = index_bytes = 0
+    """Yield groups of segments to merge into one segment of at most the usual size.
+
+    A group is the number of its first segment and the number after its last.
+    """
+    begin = size = index_bytes = aborted = 0
     for number, segment in enumerate(segments):
         too_much = (
             size + segment.size > config.segment_bytes
             or index_bytes + segment.index_bytes > config.segment_index_bytes
+            or aborted + segment.aborted_count > ABORTED_PER_SEGMENT_MAX
             or segment.next_offset - 1 - segments[begin].base_offset > _RELATIVE_OFFSET_MAX
             or number - begin >= _GROUP_SEGMENTS_MAX
         )
         if too_much and number > begin:
             yield begin, number
-            begin, size, index_bytes = number, 0, 0
+            begin, size, index_bytes, aborted = number, 0, 0, 0
         size += segment.size
         index_bytes += segment.index_bytes
+        aborted += segment.aborted_count
     if begin < len(segments):
         yield begin, len(segments)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class CleanerMetrics:
-    """Shares are from 0 to 1. Nothing is durable."""
+    """Metrics of the log cleaner. Shares are from 0 to 1, and nothing is durable."""
 
     def __init__(self, now_s: float) -> None:
         self.last_look_s = now_s

@@ -11,7 +11,7 @@ _DIGEST_BYTES = 16
 
 
 class OffsetMap:
-    """Stores keys of 16 bytes or more as a digest; Kafka stores MD5 of all keys.
+    """The last offset of each key. Keys of 16 bytes or more are stored as a digest; Kafka stores MD5 of all keys.
 
     Among 2**64 keys, two would have the same digest.
     """
@@ -28,11 +28,14 @@ class OffsetMap:
 
     @property
     def utilization(self) -> float:
-        """Share of the used slots, 0 to 1."""
+        """Return the share of the used slots, 0 to 1."""
         return self._count / self.slots
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note the last offset of a key; offsets come in ascending order. False if there is no room for another key."""
+        """Store the last offset of a key; offsets come in ascending order.
+
+        Return False if the map has no room for the key.
+        """
         if len(key) >= _DIGEST_BYTES:
             key = blake2b(key, digest_size=_DIGEST_BYTES).digest()
         shard = self._shards[hash(key) & _SHARDS - 1]
@@ -44,7 +47,7 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """Return the last offset of the key; -1 if the key is not known."""
+        """Return the last offset of the key; -1 for an unknown key."""
         if len(key) >= _DIGEST_BYTES:
             key = blake2b(key, digest_size=_DIGEST_BYTES).digest()
         return self._shards[hash(key) & _SHARDS - 1].get(key, -1)

@@ -27,7 +27,7 @@ from kafka_bytes.varints import append_varlong, read_varlong
 
 
 class StoredRecord(NamedTuple):
-    """The position of a record in the decompressed bytes of its batch, and the fields that decide whether it stays."""
+    """A record in the decompressed bytes of its batch: its position, and the fields that decide whether it stays."""
 
     begin: int
     end: int
@@ -45,7 +45,7 @@ def body_of(header: Header, batch: memoryview, unpacked_bytes_max: int) -> bytes
 
 
 def stored_records(body: bytes, count: int) -> Iterator[StoredRecord]:
-    """Yield the records of `body`; values and headers are skipped."""
+    """Yield the records of the decompressed `body`, without values and headers."""
     at = 0
     made = tuple.__new__
     try:
@@ -90,9 +90,10 @@ def stored_records(body: bytes, count: int) -> Iterator[StoredRecord]:
 def rewritten(
     header: Header, batch: memoryview, body: bytes, kept: Sequence[StoredRecord], horizon_ms: int | None
 ) -> bytes:
-    """Return a batch of these records only; without records it is a header, which keeps its producer and the offsets.
+    """Return a batch with only the records `kept`.
 
-    `horizon_ms` is given for a batch that has none yet.
+    Without records, the batch is a header that keeps the producer and the offsets. `horizon_ms` is given for a batch
+    that has no delete horizon yet.
     """
     base_ms, attributes = header.base_timestamp, header.attributes
     if not kept:

@@ -9,6 +9,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from broker_runtime.clock import Clock
 from broker_runtime.errors import KafkaError
@@ -18,11 +20,17 @@ from broker_runtime.storage.disk.disk_slices import DiskSlices, Work
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.recovery.recovery import BatchScan, Damage
 from broker_runtime.storage.recovery.scan_past import steps_past
+from broker_runtime.storage.recovery.snapshots import is_whole
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange
 from broker_runtime.storage.segment.segment import Segment
 from broker_runtime.storage.segment.segment_indexes import keep_in_files, keep_in_memory
 
+if TYPE_CHECKING:
+    from broker_runtime.storage.damage.refilling import Refilling
+
 _LOGGER = logging.getLogger(__name__)
+REFILLING = "broker_runtime.storage.damage.refilling"
+"""The module `refilling`, imported when an index of aborted transactions is damaged (decision 45)."""
 _WAITING_MAX = 100
 _AGAIN_S = 60.0
 """Least time between two checks of a segment, in seconds; `_DAMAGED_AGAIN_S` is for one with known damage."""
@@ -50,7 +58,7 @@ class DamageWatch:
         self._checks = False
 
     def note(self, log: Log) -> None:
-        """Log and remember that a log has damaged ranges."""
+        """Log that `log` has damaged ranges, and remember this log."""
         self._damaged[log.topic, log.partition] = None
         for damaged in log.damage:
             _LOGGER.error(
@@ -72,7 +80,7 @@ class DamageWatch:
 
     @property
     def count(self) -> int:
-        """Number of damaged ranges now."""
+        """Return the number of damaged ranges in all logs now."""
         return sum(len(log.damage) for log in self.logs())
 
     def suspect(self, log: Log, segment: Segment) -> None:
@@ -121,10 +129,14 @@ class DamageWatch:
         if error is not None:
             _LOGGER.error("the check of %s failed: %s", segment.path, error)
         elif any(each is segment for each in log.segments):
+            # The aborted transactions are not known from the segment alone.
+            copy.indexes.aborted = segment.indexes.aborted
             if copy.damage != segment.damage:
                 self._take(log, segment, copy)
             elif not copy.damage and copy.next_offset == segment.next_offset and not segment.indexes.are_there:
                 self._renew_indexes(segment, copy)
+            if not is_whole(segment):
+                self._refill(log, segment)
         self._next()
 
     def _take(self, log: Log, segment: Segment, copy: Segment) -> None:
@@ -135,6 +147,24 @@ class DamageWatch:
             self.note(log)
         else:
             _LOGGER.warning("%s can be read again", segment.path)
+
+    def _refill(self, log: Log, segment: Segment) -> None:
+        """Fill the damaged index of aborted transactions from the batches."""
+        _LOGGER.warning("the aborted transactions of %s cannot be read, and are found in its batches", segment.path)
+        refilling: Refilling = import_module(REFILLING).Refilling(log, segment, replaces_states=False)
+        self._refill_slice(segment, refilling.run())
+
+    def _refill_slice(
+        self, segment: Segment, works: Generator[Work, None, None], error: Exception | None = None
+    ) -> None:
+        try:
+            work = next(works) if error is None else works.throw(error)
+        except StopIteration:
+            return
+        except (OSError, KafkaError) as failed:
+            _LOGGER.error("the aborted transactions of %s cannot be found: %s", segment.path, failed)
+            return
+        self._disk.submit(work, partial(self._refill_slice, segment, works))
 
     def _renew_indexes(self, segment: Segment, copy: Segment) -> None:
         """Replace the indexes: the records are intact, but an index file is lost or cannot be read."""

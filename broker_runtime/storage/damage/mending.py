@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.damage.refilling import Refilling
 from broker_runtime.storage.disk.disk import done_by
 from broker_runtime.storage.disk.disk_slices import DiskSlices, Steps, Work
 from broker_runtime.storage.log.log import Log
@@ -32,16 +33,16 @@ _IO_BYTES = 512 << 10
 
 
 class MissingBatches(NamedTuple):
-    """Offsets whose batches are needed next; a beginning of them is enough."""
+    """A request for the batches from `offset` up to `next_offset`. The first of these batches are enough."""
 
     offset: int
     next_offset: int
 
 
 class Supplied(NamedTuple):
-    """Batches from a source: whole and in order, and all that the source has below `covered_to`.
+    """Record batches that replace damaged ones, whole and in order. The source has no others below `covered_to`.
 
-    `may_have_gaps` allows gaps.
+    `may_have_gaps` allows missing offsets between them.
     """
 
     records: bytes
@@ -50,11 +51,14 @@ class Supplied(NamedTuple):
 
 
 class NotSuppliedError(Exception):
-    """No source has the batches; the text is the reason."""
+    """No source has the record batches that would replace damaged ones. Its text is the reason."""
 
 
 class Mending:
-    """Mends one damaged segment of a log, or a part of its damage. Readers see the result only when it is complete."""
+    """The mending of one damaged segment of a log, or of a part of its damage.
+
+    Readers see the result only when it is complete.
+    """
 
     def __init__(self, log: Log, segment: Segment, monotonic: Callable[[], float]) -> None:
         self._log = log
@@ -69,10 +73,11 @@ class Mending:
         """Why no source supplies the batches, one sentence for each range that stays damaged."""
 
     def run(self) -> Generator[Work | MissingBatches, Supplied | None, int]:
-        """Yield work for a thread, and `MissingBatches`, which the caller answers: `Supplied` or a NotSuppliedError.
+        """Mend the segment; yield work for a thread, and requests for `MissingBatches`.
 
-        Returns the segment's end offset. Raises ReplacingStoppedError, OSError, and KafkaError if the supplied batches
-        do not fit. Raises NotSuppliedError if a part of the damage stays; the other part is mended then.
+        The caller answers a request with `Supplied` or a NotSuppliedError. Returns the segment's end offset. Raises
+        ReplacingStoppedError, OSError, and KafkaError if the supplied batches do not fit. Raises NotSuppliedError if a
+        part of the damage stays; the other part is mended then.
         """
         log, old = self._log, self._segment
         base = old.base_offset
@@ -83,7 +88,10 @@ class Mending:
             number, supplied = yield from self._first_supplied()
             swap = Swap(log.place, log.segments, [old])
             yield from self._written(swap, number, supplied)
+            # Readers of committed records wait for the index of aborted transactions.
+            log.files.has_aborted = True
             yield from put_in_place(log, swap, self._check, None)
+            yield from Refilling(log, swap.new, replaces_states=True).run()
         finally:
             if swap is not None:
                 tidy(log, swap)
@@ -267,12 +275,12 @@ def _misfit(what: str, damaged: DamagedRange) -> KafkaError:
 
 
 def nothing_for(wanted: MissingBatches) -> Supplied:
-    """Return the answer to `MissingBatches` if the loss of the records is accepted."""
+    """Return the answer to `MissingBatches` for records whose loss is accepted: nothing."""
     return Supplied(b"", wanted.next_offset, may_have_gaps=True)
 
 
 async def mend(log: Log, segment: Segment, supply: Callable[[MissingBatches], Awaitable[Supplied]]) -> int:
-    """Mend the segment with what `supply` returns, and return its end offset.
+    """Mend the segment with the batches that `supply` returns, and return the segment's end offset.
 
     Raises the errors of `Mending.run` and `supply`.
     """
@@ -298,7 +306,7 @@ async def mend(log: Log, segment: Segment, supply: Callable[[MissingBatches], Aw
 
 
 def accept_losses(log: Log) -> None:
-    """Give up all damaged ranges of a log that is not in use yet. Raises OSError and KafkaError."""
+    """Give up the records of all damaged ranges of a log that is not in use yet. Raises OSError and KafkaError."""
     for segment in [segment for segment in log.segments if segment.damage]:
         works = Mending(log, segment, log.place.clock.monotonic).run()
         try:

@@ -18,7 +18,7 @@ Partition = tuple[str, int]
 
 
 def read_offsets(fs: FileSystem, path: Path) -> dict[Partition, int]:
-    """Return the offsets in the file; empty when it is missing. Raises ValueError when it is not a checkpoint."""
+    """Return the offsets in a checkpoint file; empty for a missing file. Raises ValueError for another file."""
     if not fs.exists(path):
         return {}
     try:
@@ -40,7 +40,10 @@ def write_offsets(fs: FileSystem, path: Path, offsets: Mapping[Partition, int], 
 
 
 def read_topic_id(fs: FileSystem, folder: Path) -> UUID:
-    """Return the topic id in partition.metadata. Raises ValueError when the file is missing or damaged."""
+    """Return the topic's id from the file partition.metadata of a partition's folder.
+
+    Raises ValueError when the file is missing or damaged.
+    """
     path = folder / PARTITION_METADATA
     if not fs.exists(path):
         raise ValueError(f"{path} is missing")
@@ -55,7 +58,7 @@ def read_topic_id(fs: FileSystem, folder: Path) -> UUID:
 
 
 def write_topic_id(fs: FileSystem, folder: Path, topic_id: UUID) -> None:
-    """Write partition.metadata without a sync.
+    """Write the topic's id to the file partition.metadata, without a sync.
 
     The log's first sync makes the content and the name of the file durable.
     """

@@ -13,9 +13,9 @@ V = TypeVar("V")
 
 
 class PendingWrite(NamedTuple):
-    """A write of a checkpoint file that has to be run.
+    """A prepared write of a checkpoint file.
 
-    `run` may be called in any thread and raises OSError; then call `is_there` or `has_failed` on the event loop.
+    `run` may be called in any thread and raises OSError. Then call `is_there` or `has_failed` on the event loop.
     """
 
     run: Callable[[], None]
@@ -24,11 +24,11 @@ class PendingWrite(NamedTuple):
 
 
 class CheckpointFile(Generic[V]):
-    """Never replaces newer content with older, whichever of them is written in a thread.
+    """A file with a value for each partition, whose newer content is never replaced by older content.
 
-    `on_disk` is the durable content. The file may have other values while a write is under way, after a failed write,
-    and for forgotten partitions: `may_say` returns all candidates. `kept` are the values of partitions that have no
-    log.
+    This holds whatever thread writes the file. `on_disk` is the durable content. The file may have other values while a
+    write is under way, after a failed write, and for forgotten partitions: `may_say` returns all candidates. `kept` are
+    the values of partitions that have no log.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class CheckpointFile(Generic[V]):
             _LOGGER.warning("ignoring a damaged checkpoint: %s", error)
 
     def forget(self, key: Partition) -> None:
-        """Stop trusting the value of the partition; the next write removes it."""
+        """Stop trusting the value of the partition; the next write removes the value."""
         if key in self.on_disk:
             self._newest += 1
             self._doubt(self._newest, {key: self.on_disk[key]})
@@ -67,16 +67,16 @@ class CheckpointFile(Generic[V]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the file can have no other content than `on_disk`."""
+        """Return whether `on_disk` is certainly the file's content."""
         return not self._coming and not self._doubtful_to
 
     def may_say(self, key: Partition) -> list[V]:
-        """All values that the file may have for a partition."""
+        """Return all values that the file may have for a partition."""
         values = [content[key] for content in (self.on_disk, *self._coming.values()) if key in content]
         return values + self._doubtful.get(key, [])
 
     def begin(self, content: Mapping[Partition, V], *, sync: bool = True) -> "PendingWrite | None":
-        """Prepare a write of this content; None if the file already has exactly it."""
+        """Prepare a write of this content; None if the file already has exactly this content."""
         if self.is_settled and content == self.on_disk:
             return None
         self._newest += 1
@@ -86,7 +86,7 @@ class CheckpointFile(Generic[V]):
         return PendingWrite(run, partial(self._is_there, number), partial(self._has_failed, number))
 
     def write(self, content: Mapping[Partition, V], *, sync: bool = True) -> None:
-        """Write the content now. Raises OSError."""
+        """Write a checkpoint file with this content now. Raises OSError."""
         pending = self.begin(content, sync=sync)
         if pending is not None:
             try:

@@ -13,14 +13,17 @@ from broker_runtime.errors import KafkaError, detached
 
 Done = Callable[[Exception | None], None]
 Pause = Callable[[Callable[[], None]], None]
-"""Begins an operation and calls back on the event loop at its end; the generator that yields it continues then."""
+"""Begins an operation.
+
+The operation calls back on the event loop at its end. Then the generator that has yielded this value continues.
+"""
 
 
 class Disk(Protocol):
-    """Runs work that may block elsewhere than on the event loop."""
+    """Runs work that may block outside of the event loop."""
 
     def submit(self, work: Callable[[], None], done: Done) -> None:
-        """Run the work at some time, then call `done` on the event loop with the error that it raised, or None.
+        """Run the work later, then call `done` on the event loop with the error that the work raised, or None.
 
         An OSError or KafkaError comes without its traceback, so that it may be kept.
         """
@@ -48,7 +51,7 @@ def _end(ended: asyncio.Future[None], error: Exception | None) -> None:
 
 
 class InlineDisk:
-    """Runs work at once: for starts and stops, when nothing else waits, and for tests."""
+    """A disk that runs work at once: for starts and stops, when no other work waits, and for tests."""
 
     def submit(self, work: Callable[[], None], done: Done) -> None:
         try:
@@ -60,7 +63,10 @@ class InlineDisk:
 
 
 class ThreadedDisk:
-    """Belongs to the running event loop; the executor limits how much work runs at once."""
+    """A disk that runs work in threads of an executor, which limits how much runs at once.
+
+    It belongs to the running event loop.
+    """
 
     def __init__(self, executor: Executor) -> None:
         self._loop = asyncio.get_running_loop()
@@ -81,7 +87,7 @@ class ThreadedDisk:
             done(error if error is None or isinstance(error, Exception) else RuntimeError(repr(error)))
 
     async def settle(self) -> None:
-        """Wait until no work is under way, including work begun meanwhile."""
+        """Wait until no work is under way, including work begun during this wait."""
         while self._pending:
             await asyncio.wait(set(self._pending))
             # A callback may begin the next work.

@@ -3,14 +3,17 @@
 from collections.abc import Callable, Iterator
 
 SLICE_S = 0.002
-"""Approximate length of a time slice, in seconds. It blocks the interpreter, and the event loop waits as long."""
+"""Approximate length of a time slice of work, in seconds.
+
+The work blocks the interpreter for that time, so the event loop waits.
+"""
 Work = Callable[[], None]
 Steps = Iterator[int]
-"""Yields now and then how many bytes were read and written; after each yield another thread may continue."""
+"""Work that yields how many bytes were read and written. After each yield another thread may continue."""
 
 
 class DiskSlices:
-    """Iterates over work for a thread in time slices."""
+    """Work for a thread, cut into time slices by iteration."""
 
     def __init__(self, steps: Steps, monotonic: Callable[[], float]) -> None:
         self._steps = steps

@@ -11,7 +11,7 @@ UNKNOWN = -1
 
 
 class LeaderEpochs:
-    """Leader epochs and their start offsets, both growing; the owner writes the file."""
+    """The leader epochs of a log and their start offsets, both ascending. The owner writes the file."""
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._entries: list[tuple[int, int]] = []
@@ -24,7 +24,10 @@ class LeaderEpochs:
         return list(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at this offset, unless it has begun already. Returns whether anything changed."""
+        """Record that `epoch` begins at `start_offset`, unless the epoch has begun already.
+
+        Return whether anything changed.
+        """
         if epoch <= self.latest:
             return False
         self._entries.append((epoch, start_offset))
@@ -41,7 +44,7 @@ class LeaderEpochs:
         return found
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(Greatest known epoch up to the given one, offset where it ends); (-1, -1) for no epoch.
+        """Return the greatest known epoch up to `epoch`, and the offset where that epoch ends; (-1, -1) for no epoch.
 
         An epoch older than all known ones ends where the first of them begins, as in Kafka. An epoch newer than all
         known ones has left nothing here: Kafka's leaders note their own epoch before they write, so they answer the
@@ -67,7 +70,10 @@ class LeaderEpochs:
         return changed
 
     def truncate_start(self, start_offset: int) -> bool:
-        """Drop epochs that end at or below the log's start; the epoch at the start now begins there."""
+        """Drop epochs that end at or below the log's start; let the epoch at the start begin there.
+
+        Returns whether anything changed.
+        """
         before = [entry for entry in self._entries if entry[1] <= start_offset]
         if not before or before == [(before[-1][0], start_offset)]:
             return False
@@ -86,7 +92,7 @@ class LeaderEpochs:
 
     @classmethod
     def decode(cls, content: bytes) -> "LeaderEpochs":
-        """Parse the file's content. Raises ValueError when it is not a whole checkpoint."""
+        """Parse the content of an epochs file. Raises ValueError if the content is not a whole checkpoint."""
         try:
             version, count, *lines = content.decode().splitlines()
             entries = [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in lines)]

@@ -14,9 +14,9 @@ from broker_runtime.storage.disk.place import LogPlace
 
 
 class EpochsDraft:
-    """A file with the leader epochs after change number `change`, which is not renamed to the epochs file yet.
+    """A file with the leader epochs after change number `change`, not yet renamed to the epochs file.
 
-    Its descriptor is not kept open, because each log may have a draft.
+    The descriptor is not kept open, because each log may have a draft.
     """
 
     __slots__ = ("change", "is_taken", "path")
@@ -28,7 +28,10 @@ class EpochsDraft:
 
 
 class EpochsFile:
-    """The event loop calls `prepare`; a sync, in any thread, calls `take` and `store`."""
+    """The file with the leader epochs of a log.
+
+    The event loop calls `prepare`; a sync, in any thread, calls `take` and `store`.
+    """
 
     __slots__ = ("_change", "_draft", "_epochs", "_is_closed", "_lock", "_place", "_stored")
 
@@ -46,7 +49,7 @@ class EpochsFile:
         return self._stored == self._change
 
     def prepare(self) -> None:
-        """Write a draft of the changed epochs. Raises OSError, and leaves the draft before it unchanged then."""
+        """Write a draft of the changed epochs. Raises OSError; then the previous draft stays unchanged."""
         before, change = self._draft, self._change + 1
         path = self._place.folder / f"{EPOCHS_FILE}.{change}.tmp"
         self._place.fs.open(path, create=True).write_at([self._epochs.encode()], 0)
@@ -57,7 +60,7 @@ class EpochsFile:
                 self._place.fs.unlink(before.path)
 
     def take(self) -> EpochsDraft | None:
-        """Return the draft to be stored, which another sync may have taken, too; None if the file is up to date."""
+        """Return the draft to store, which another sync may have taken, too; None if the file is up to date."""
         draft = self._draft
         if draft is None or draft.change <= self._stored:
             return None
@@ -65,9 +68,9 @@ class EpochsFile:
         return draft
 
     def store(self, draft: EpochsDraft) -> None:
-        """Rename the draft to the file, durable once the folder is synced; ignores a draft older than the file.
+        """Rename the draft to the epochs file. A draft older than the file is ignored.
 
-        Raises OSError.
+        The rename is durable after a sync of the folder. Raises OSError.
         """
         fs = self._place.fs
         try:
@@ -86,6 +89,6 @@ class EpochsFile:
             self._stored = draft.change
 
     def close(self) -> None:
-        """Stop storing epochs. Call it before the folder is renamed: another log may get its name."""
+        """Stop storing the log's leader epochs. Call it before the folder is renamed: another log may get its name."""
         with self._lock:
             self._is_closed = True

@@ -18,25 +18,28 @@ _SHORTAGES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, 
 
 
 class FsyncFailedError(OSError):
-    """An fsync itself has failed. The kernel may have dropped the pages: no later fsync shows what is on the disk."""
+    """Error of a failed fsync itself.
+
+    The kernel may have dropped the pages, so no later fsync shows what is on the disk.
+    """
 
 
 def is_shortage(error: OSError) -> bool:
-    """Whether the system lacked descriptors or memory for the call: nothing is lost, and a retry may work."""
+    """Return whether the system call lacked descriptors or memory: then nothing is lost, and a retry may work."""
     return error.errno in _SHORTAGES and not isinstance(error, FsyncFailedError)
 
 
 class File(Protocol):
-    """An open file. It closes with its last reference, so a deleted segment may still be read."""
+    """An open file, which closes with its last reference. So a deleted segment may still be read."""
 
     def fileno(self) -> int:
-        """Return a descriptor for sendfile. Raises OSError if there is none."""
+        """Return the file's descriptor for sendfile. Raises OSError if the file has none."""
         ...
 
     def size(self) -> int: ...
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Up to `size` bytes from `offset`; fewer only at the end of the file."""
+        """Return up to `size` bytes from `offset`; fewer only at the end of the file."""
         ...
 
     def write_at(self, buffers: Sequence[Buffer], offset: int) -> None:
@@ -49,15 +52,18 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def fsync(self) -> None:
-        """Make the content durable. Raises FsyncFailedError."""
+        """Make the content of the file durable. Raises FsyncFailedError."""
         ...
 
 
 class FileSystem(Protocol):
-    """Paths and folders. Names become durable with `fsync_dir` of their folder, contents with `File.fsync`."""
+    """Paths and folders of a file system.
+
+    Names become durable with `fsync_dir` of their folder, contents with `File.fsync`.
+    """
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """Open for reading and writing; with `create` an existing file is emptied."""
+        """Open a file for reading and writing; with `create` an existing file is emptied."""
         ...
 
     def exists(self, path: Path) -> bool: ...
@@ -71,7 +77,7 @@ class FileSystem(Protocol):
         ...
 
     def rename(self, source: Path, target: Path) -> None:
-        """Rename atomically, replacing a file of that name."""
+        """Rename a file or folder atomically. An existing file of the new name is replaced."""
         ...
 
     def unlink(self, path: Path) -> None: ...
@@ -79,15 +85,21 @@ class FileSystem(Protocol):
     def rmdir(self, path: Path) -> None: ...
 
     def fsync_dir(self, path: Path) -> None:
-        """Make names in the folder durable. Raises FsyncFailedError, or another OSError if it cannot be opened."""
+        """Make the names in the folder durable.
+
+        Raises FsyncFailedError, or another OSError if the folder cannot be opened.
+        """
         ...
 
     def free_bytes(self, path: Path) -> int:
-        """Bytes that may still be written to the file system that has this folder."""
+        """Return the number of bytes that may still be written to the file system of this folder."""
         ...
 
     def lock(self, path: Path) -> object:
-        """Hold an exclusive lock for as long as the result lives. Raises BlockingIOError if another process has it."""
+        """Lock the file exclusively for as long as the result lives.
+
+        Raises BlockingIOError if another process has locked it.
+        """
         ...
 
 
@@ -97,12 +109,12 @@ def read_file(fs: FileSystem, path: Path) -> bytes:
 
 
 def draft_of(path: Path) -> Path:
-    """Path of the file that `replace_file` writes before it renames it."""
+    """Return the path of the file that `replace_file` writes before it renames that file."""
     return path.with_name(path.name + ".tmp")
 
 
 def replace_file(fs: FileSystem, path: Path, content: bytes, *, sync: bool = True) -> None:
-    """Write a small file so that a crash leaves either the old content or the new one.
+    """Write a small file so that a crash leaves either the old content or the new content.
 
     Without `sync` that holds for a killed process; a power loss may leave an empty or a torn file.
     """
@@ -124,7 +136,7 @@ def _fsync(fd: int) -> None:
 
 
 class OsFile:
-    """A file descriptor; failures raise OSError."""
+    """A file descriptor of the operating system. Failures raise OSError."""
 
     __slots__ = ("_fd",)
 
@@ -187,11 +199,14 @@ class OsFile:
 
 
 FOLDER_MODE, _FILE_MODE = 0o750, 0o640
-"""Permissions of new folders and files, which the umask may narrow. Other users see nothing: logs have secrets."""
+"""Permissions of new folders and files, which the umask may narrow.
+
+Other users get none, because logs contain secrets.
+"""
 
 
 class OsFileSystem:
-    """The operating system's files; failures raise OSError."""
+    """The operating system's file system. Failures raise OSError."""
 
     def open(self, path: Path, *, create: bool = False) -> OsFile:
         flags = os.O_RDWR | os.O_CLOEXEC

@@ -22,11 +22,11 @@ class Entry(NamedTuple):
 
     topic_id: UUID
     begin: int
-    """Base offset of the first segment: offsets missing from there on are lost."""
+    """Base offset of the first segment: missing offsets from this one on are lost."""
 
 
 def read_ledger(fs: FileSystem, log_dir: Path) -> dict[Partition, Entry]:
-    """Return the entries in the file; empty when it is missing. Raises ValueError when it is damaged."""
+    """Return the entries in the ledger file; empty for a missing file. Raises ValueError for a damaged file."""
     path = log_dir / FILE_NAME
     if not fs.exists(path):
         return {}
@@ -41,7 +41,7 @@ def read_ledger(fs: FileSystem, log_dir: Path) -> dict[Partition, Entry]:
 
 
 def write_ledger(fs: FileSystem, log_dir: Path, entries: Mapping[Partition, Entry]) -> None:
-    """Write and sync the file. Raises OSError."""
+    """Write the ledger file of a log directory, and sync it. Raises OSError."""
     lines = [f"{topic} {number} {entry.topic_id} {entry.begin}\n" for (topic, number), entry in sorted(entries.items())]
     body = "".join(lines).encode()
     replace_file(fs, log_dir / FILE_NAME, _head(body) + b"\n" + body)

@@ -28,13 +28,13 @@ class LogPlace:
     """Called on the event loop with a description of the failed write."""
 
     may_append: Callable[[], None] = lambda: None
-    """Raises KafkaError while the log directory has no room for records."""
+    """A function that raises KafkaError while the log directory has no room for records."""
 
     disk: Disk = field(default_factory=InlineDisk)
     wakes: Wakes = field(default_factory=AtOnce)
 
     def sync_folder(self) -> None:
-        """Make names in the folder durable. Raises OSError."""
+        """Make the names in the log's folder durable. Raises OSError."""
         self.fs.fsync_dir(self.folder)
 
     def __str__(self) -> str:

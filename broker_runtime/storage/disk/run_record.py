@@ -28,7 +28,7 @@ UNKNOWN_BOOT = ""
 
 
 class RunRecord:
-    """The record of a broker's last run in its folder, and the record of this run for the next one."""
+    """The file that says how a broker's last run ended, and whether this run vouches for its data."""
 
     def __init__(self, fs: FileSystem, log_dir: Path, boot_id: str) -> None:
         """Read the record of the last run.
@@ -50,7 +50,7 @@ class RunRecord:
         self._failed = False
 
     def begin(self) -> bool:
-        """Take over from the last run, before its logs are touched. Returns whether it stopped cleanly.
+        """Replace the record of the last run before its logs are touched. Return whether the last run stopped cleanly.
 
         Raises OSError.
         """
@@ -77,7 +77,10 @@ class RunRecord:
         return clean
 
     def recovered(self) -> None:
-        """Record that the effects of a power loss are cut and synced: from now on the page cache has every write."""
+        """Record that the effects of a power loss are cut and synced.
+
+        From now on the page cache has every write.
+        """
         if not self._failed and not self._fs.exists(self._path):
             try:
                 self._write()
@@ -91,7 +94,7 @@ class RunRecord:
     def registered(self, epoch: int) -> None:
         """Vouch for this run's own epoch from now on, unless one of its logs has failed.
 
-        Raises OSError: then the run could not vouch for anything after a crash, and must acknowledge nothing.
+        Raises OSError. Then the run must acknowledge nothing, because it could not vouch for anything after a crash.
         """
         if not self._failed:
             self.epoch = epoch
@@ -107,12 +110,18 @@ class RunRecord:
             log.critical("%s cannot be removed, although records were lost: %s", self._path, error)
 
     def failed(self) -> None:
-        """Stop vouching for good: a log is offline and may have lost records, which only a restart can determine."""
+        """Stop vouching until a restart: a log is offline.
+
+        Only a restart can determine whether the log has lost records.
+        """
         self._failed = True
         self.lost()
 
     def stopped_cleanly(self) -> None:
-        """Write the clean-shutdown marker. The caller must have synced all logs before. Raises OSError."""
+        """Record in the log directory that this process has stopped cleanly.
+
+        The caller must have synced all logs before. Raises OSError.
+        """
         content = json.dumps({"version": 0, "brokerEpoch": self.epoch}, separators=(",", ":"))
         replace_file(self._fs, self._marker, content.encode())
 

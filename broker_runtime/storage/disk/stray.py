@@ -17,14 +17,17 @@ _UNKNOWN = UUID(int=0)
 
 
 def parting_name(folder: Path, suffix: str) -> Path:
-    """Kafka's name for a partition's folder that is no longer in use; as in Kafka, a long topic name is cut."""
+    """Return Kafka's name for a partition's folder that is no longer in use.
+
+    As in Kafka, a long topic name is cut.
+    """
     topic, _, partition = folder.name.rpartition("-")
     rest = f"-{partition}.{uuid4().hex}{suffix}"
     return folder.with_name(topic[: _NAME_MAX - len(rest)] + rest)
 
 
 def missing_partitions(partitions: Iterable[Partition], parted: Iterable[str]) -> list[Partition]:
-    """Return the partitions that have none of the folders `parted`, which are no longer in use."""
+    """Return the partitions that have no folder among `parted`, the names of folders that are no longer in use."""
     had: set[Partition] = set()
     had_of_long_names: list[Partition] = []
     for name in parted:
@@ -42,7 +45,7 @@ def missing_partitions(partitions: Iterable[Partition], parted: Iterable[str]) -
 
 
 class StrayFolders:
-    """Folders that are set aside, by this process or an earlier one. They are renamed, never deleted."""
+    """Folders that this process or an earlier one has set aside. They are renamed, never deleted."""
 
     def __init__(self, fs: FileSystem, log_dir: Path) -> None:
         self._fs = fs
@@ -53,7 +56,7 @@ class StrayFolders:
         return len(self._known)
 
     def note(self, name: str) -> None:
-        """Register a folder that a start found."""
+        """Register a folder that the start of the broker found."""
         match = _STRAY_FOLDER.fullmatch(name)
         if match is None:
             return
@@ -65,7 +68,7 @@ class StrayFolders:
         self._known[name] = topic_id, int(match["partition"])
 
     def take(self, folder: Path) -> str:
-        """Rename the folder durably and return its new name. Raises OSError."""
+        """Set the folder aside: rename it durably, and return its new name. Raises OSError."""
         stray = parting_name(folder, STRAY)
         self._fs.rename(folder, stray)
         self._fs.fsync_dir(self._log_dir)
@@ -73,5 +76,5 @@ class StrayFolders:
         return stray.name
 
     def of(self, topic_id: UUID, partition: int) -> str | None:
-        """Name of a folder with records of this partition; None if there is none."""
+        """Return the name of a folder that was set aside with records of this partition; None without such a folder."""
         return next((name for name, known in self._known.items() if known == (topic_id, partition)), None)

@@ -22,7 +22,7 @@ Callback = Callable[[], None]
 
 
 class Wakes(Protocol):
-    """Runs the callbacks of waiters that were woken."""
+    """Runs the callbacks of woken waiters."""
 
     def add(self, calls: Iterator[Callback]) -> None:
         """Call each callback of the iterator once, in order, at once or later.
@@ -33,7 +33,7 @@ class Wakes(Protocol):
 
 
 class AtOnce:
-    """Calls back at once: for tests, and for logs without waiters."""
+    """Calls back synchronously: for tests, and for logs without waiters."""
 
     def add(self, calls: Iterator[Callback]) -> None:
         for call in calls:
@@ -41,7 +41,10 @@ class AtOnce:
 
 
 class SlicedCallbacks:
-    """Calls back for at most about `slice_s` seconds in each iteration of the event loop; `now` gives seconds."""
+    """Calls back for at most about `slice_s` seconds in each iteration of the event loop.
+
+    `now` returns the time in seconds.
+    """
 
     __slots__ = ("_call_soon", "_now", "_queue", "_scheduled", "_slice_s", "lengths")
 
@@ -83,7 +86,10 @@ class SlicedCallbacks:
 
 
 class OffsetWaiters:
-    """Callbacks that each wait for one offset to be passed. `waiting` is public because most appends find it empty."""
+    """Callbacks that each wait for a log to pass one offset.
+
+    `waiting` is public because most appends find it empty.
+    """
 
     __slots__ = ("_last_number", "_offsets", "_wakes", "waiting")
 
@@ -96,7 +102,10 @@ class OffsetWaiters:
         self._last_number = 0
 
     def add(self, offset: int, callback: Callback) -> Callback:
-        """Add a callback and return a function that cancels it, even if it is due and was not called yet."""
+        """Add a callback that waits for the log to reach `offset`.
+
+        Return a function that cancels it, even if the callback is due and was not called yet.
+        """
         self._last_number += 1
         number = self._last_number
         group = self.waiting.get(offset)
@@ -112,7 +121,7 @@ class OffsetWaiters:
         return remove
 
     def wake(self, end: int) -> None:
-        """Call the waiters whose offset lies below `end`. A callback may add and cancel other waiters."""
+        """Call the callbacks that wait for offsets below `end`. A callback may add and cancel other callbacks."""
         offsets, due = self._offsets, []
         while offsets and offsets[0] < end:
             group = self.waiting.pop(heappop(offsets), None)
@@ -137,22 +146,28 @@ def _due(group: dict[int, Callback]) -> Iterator[Callback]:
 
 
 class Watcher(Protocol):
-    """An object that is notified when a log has changed, and reads the log itself to find out how."""
+    """An object that is notified of a change of a log, and reads the log to find out what has changed."""
 
     def changed(self) -> None:
-        """Notify once that the log has changed since this watcher was added; it has to be added again."""
+        """Receive the notification that the log has changed.
+
+        It comes once: the watcher then has to be added again.
+        """
         ...
 
     def high_watermark_moved(self) -> None:
-        """Notify a follower that only the high watermark has moved, instead of calling `changed`.
+        """Receive the notification that only the high watermark has moved.
 
-        A follower's reads do not depend on it, so the watcher stays.
+        A follower's reads do not depend on the high watermark, so the watcher stays.
         """
         ...
 
 
 class Watchers:
-    """Watchers of a log's next change of any kind. Notifying a thousand costs an append as much as notifying one."""
+    """Watchers of a log's next change of any kind.
+
+    Notifying a thousand of them costs an append as much as notifying one.
+    """
 
     __slots__ = ("_wakes", "members")
 
@@ -162,7 +177,10 @@ class Watchers:
         self._wakes = wakes
 
     def add(self, watcher: Watcher) -> dict[Watcher, None]:
-        """Add a watcher and return the current members; removing it from them cancels the notification."""
+        """Add a watcher of the log.
+
+        Return the current members: removing the watcher from them cancels the notification.
+        """
         self.members[watcher] = None
         return self.members
 

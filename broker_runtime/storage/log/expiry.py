@@ -11,7 +11,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def roll_idle(log: Log, now_ms: int) -> None:
-    """Begin a new segment if the active one is too old and nothing is appended. Raises KafkaError."""
+    """Begin a new segment if the active one is too old and nothing is appended to it. Raises KafkaError."""
     if log.files.swaps.pending is None and is_idle_roll_due(log.segments[-1], log.config, now_ms):
         log.files.roll()
 
@@ -25,7 +25,7 @@ def apply_retention(log: Log, now_ms: int) -> None:
 
 
 def remove_below_start(log: Log, now_ms: int) -> None:
-    """Remove segments from the log whose records DeleteRecords has deleted. Raises OSError, KafkaError."""
+    """Remove the segments whose records DeleteRecords has deleted from the log. Raises OSError, KafkaError."""
     _take_out(log, count_below_start(log.segments, log.log_start_offset), now_ms)
 
 

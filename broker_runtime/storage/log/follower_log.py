@@ -5,15 +5,17 @@ from broker_runtime.storage.log.log_files import LogFiles
 from broker_runtime.storage.log.truncation import end_before
 from broker_runtime.storage.records.leaders_batches import Run, batch_around, leaders_batches, without_overlap
 from broker_runtime.storage.records.retention import is_roll_due
+from broker_runtime.storage.records.transactions import replayed_marker
+from kafka_bytes.batches import CONTROL
 
 _OPENED_BY_A_CUT = 4
 """Limit of the files that a cut has open at the same time."""
 
 
 class FollowerLog:
-    """Writes to a log of which another broker is the leader.
+    """The log of a replica whose leader is another broker.
 
-    Methods raise KafkaError with KAFKA_STORAGE_ERROR when the disk fails. A cut is synced when it returns.
+    Methods raise KafkaError with KAFKA_STORAGE_ERROR when the disk fails. A cut is synced when its method returns.
     """
 
     __slots__ = ("log",)
@@ -85,15 +87,22 @@ class FollowerLog:
         if headers[0].leader_epoch > files.epochs.latest:
             files.begin_epoch(headers[0].leader_epoch, headers[0].base_offset)
         files.write(segment, [data])
+        at = 0
         for header in headers:
             segment.commit(header.size, header.last_offset, header.newest_ms, log.config.index_interval_bytes)
-            log.producers.replay(header, now_ms)
+            if header.attributes & CONTROL:
+                marker = replayed_marker(data[at : at + header.size], header)
+                if marker is not None:
+                    log.note_end(segment, marker, header.base_offset, header.max_timestamp, now_ms)
+            else:
+                log.producers.replay(header, now_ms)
+            at += header.size
         if segment.indexes.write_due:
             files.write_indexes_soon(segment)
         log.extend_to(last + 1)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop, durably, every batch that ends at or above `offset`. Raises KafkaError."""
+        """Drop, durably, every batch that has `offset` or a later one. Raises KafkaError."""
         log = self.log
         if offset >= log.log_end_offset:
             return
@@ -103,11 +112,14 @@ class FollowerLog:
         check_files_open(log.files)
         end = end_before(log.segments, offset)
         log.begin_cut(end)
-        log.files.cut_back(end, log.config.index_interval_bytes)
+        log.files.cut_back(end, log.config.index_interval_bytes, log.high_watermark)
         log.end_cut(log.segments[-1].next_offset)
 
     def restart_at(self, offset: int) -> None:
-        """Drop everything and continue at `offset`, as the leader has nothing older any more. Raises KafkaError."""
+        """Drop everything and continue at `offset`, because the leader has no older records any more.
+
+        Raises KafkaError.
+        """
         log = self.log
         check_files_open(log.files)
         log.begin_cut(min(offset, log.segments[0].base_offset))
@@ -116,12 +128,12 @@ class FollowerLog:
         log.end_cut(log.segments[-1].next_offset)
 
     def move_start(self, offset: int) -> None:
-        """Adopt the leader's log start."""
+        """Move the start of this log to the start of the leader's log."""
         self.log.move_start(min(offset, self.log.log_end_offset))
 
 
 def check_files_open(files: LogFiles) -> None:
-    """Raise KafkaError if files cannot be opened: a cut that fails midway takes the log offline."""
+    """Raise KafkaError if files cannot be opened, because a cut that fails midway takes the log offline."""
     try:
         opened = [files.place.fs.open(files.segments[-1].path) for _ in range(_OPENED_BY_A_CUT)]
     except OSError as error:

@@ -5,37 +5,20 @@ stores the patched header fields and the unchanged rest in the page cache. Recor
 `LogFiles` owns the files and their durability. The module knows nothing of topics' leaders, requests or sockets.
 """
 
-from operator import attrgetter
-from struct import Struct
-from typing import NamedTuple
-
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.disk.filesystem import Buffer
 from broker_runtime.storage.disk.place import LogPlace
 from broker_runtime.storage.log.log_files import LoadedLog, LogFiles
-from broker_runtime.storage.log.log_reads import LogReads
+from broker_runtime.storage.log.log_transactions import PREFIX, PREFIX_BYTES, AppendResult, LogTransactions
 from broker_runtime.storage.records.producers import StoredBatch
 from broker_runtime.storage.records.retention import is_roll_due
-from broker_runtime.storage.records.validation import check_batch, stamped_header
-from kafka_bytes.batches import HEADER_BYTES, advance_sequence
-
-_PREFIX = Struct(">qii")
-_PREFIX_BYTES = _PREFIX.size
-_BASE_OFFSET = attrgetter("base_offset")
-NO_TIMESTAMP = -1
+from broker_runtime.storage.records.transactions import VerificationGuard
+from broker_runtime.storage.records.validation import CLIENTS_SEQUENCE_MIN, check_batch, stamped_header
+from kafka_bytes.batches import HEADER_BYTES, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL, advance_sequence
 
 
-class AppendResult(NamedTuple):
-    """The fields of a produce response for one batch; the append time is -1 if producers set the timestamps."""
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-
-
-class Log(LogReads):
+class Log(LogTransactions):
     """The log as a leader writes it and as every reader sees it.
 
     `FollowerLog` appends what a leader sends, `expiry` deletes old segments and `compaction` cleans the log.
@@ -65,36 +48,54 @@ class Log(LogReads):
 
     @property
     def size(self) -> int:
-        """Size of all batches, in bytes."""
+        """Return the size of all batches, in bytes."""
         return self.files.size
 
     @property
     def recovery_point(self) -> int:
-        """Offset below which a power loss takes nothing."""
+        """Return the offset below which a power loss loses no record."""
         return self._syncs.recovery_point
 
     @property
     def failure(self) -> str | None:
-        """Why the log is offline: it accepts no records and confirms no further ones. None while it is online."""
+        """Return why the log is offline and accepts and confirms no records; None for a log that is online."""
         return self._health.offline
 
     @property
     def latest_epoch(self) -> int:
-        """Leader epoch of the newest batch; -1 if no batch was written under an epoch."""
+        """Return the leader epoch of the newest batch; -1 if no batch was written under an epoch."""
         return self.files.epochs.latest
 
-    def append(self, records: memoryview, *, leader_epoch: int = 0) -> AppendResult:
-        """Store one batch as a client sent it. Raises KafkaError, and leaves the log unchanged then."""
+    def append(
+        self,
+        records: memoryview,
+        *,
+        leader_epoch: int = 0,
+        guard: VerificationGuard | None = None,
+        sequence_min: int = CLIENTS_SEQUENCE_MIN,
+    ) -> AppendResult:
+        """Append one batch as the client sent it. Raises KafkaError; then the log stays unchanged.
+
+        A transactional batch that opens a transaction needs the `guard` of its verification. A coordinator that writes
+        for a producer has no sequence numbers, and lowers `sequence_min`.
+        """
         config = self.config
         files = self.files
         now_ms = self._clock.wall_ms()
-        raw = check_batch(records, config, now_ms)
-        _, length, _, _, _, _, last_delta, _, max_timestamp, producer_id, producer_epoch, sequence, _ = raw
+        raw = check_batch(records, config, now_ms, sequence_min)
+        _, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, producer_epoch, sequence, _ = raw
         if not self._health.usable:
             files.make_usable()
         if producer_id >= 0:
             last_sequence = advance_sequence(sequence, last_delta)
-            stored = self.producers.duplicate_or_check(producer_id, producer_epoch, sequence, last_sequence)
+            if attributes & TRANSACTIONAL:
+                if sequence < 0:
+                    last_sequence = NO_SEQUENCE
+                stored = self.producers.duplicate_or_check_transactional(
+                    producer_id, producer_epoch, sequence, last_sequence, guard
+                )
+            else:
+                stored = self.producers.duplicate_or_check(producer_id, producer_epoch, sequence, last_sequence)
             if stored is not None:
                 return self._repeated(stored)
         base = self.log_end_offset
@@ -103,7 +104,7 @@ class Log(LogReads):
         appended_ms = NO_TIMESTAMP
         buffers: list[Buffer]
         if config.message_timestamp_type == "CreateTime":
-            buffers = [_PREFIX.pack(base, length, leader_epoch), records[_PREFIX_BYTES:]]
+            buffers = [PREFIX.pack(base, length, leader_epoch), records[PREFIX_BYTES:]]
         else:
             appended_ms = max_timestamp = now_ms
             buffers = [stamped_header(raw, records, base, leader_epoch, now_ms), records[HEADER_BYTES:]]
@@ -117,7 +118,10 @@ class Log(LogReads):
             files.write_indexes_soon(segment)
         if producer_id >= 0:
             stored = StoredBatch(sequence, last_sequence, base, last, max_timestamp)
-            self.producers.record(producer_id, producer_epoch, stored, now_ms)
+            if attributes & TRANSACTIONAL:
+                self.producers.record(producer_id, producer_epoch, stored, now_ms, is_transactional=True)
+            else:
+                self.producers.record(producer_id, producer_epoch, stored, now_ms)
         self.extend_to(last + 1)
         # The named tuple's constructor takes twice as long.
         return tuple.__new__(AppendResult, (base, last, appended_ms, self.log_start_offset))
@@ -144,16 +148,16 @@ class Log(LogReads):
         self._recount()
 
     def flush(self) -> None:
-        """Sync everything appended so far, so that it survives a power loss. Raises KafkaError."""
+        """Sync all appended records, so that they survive a power loss. Raises KafkaError."""
         self._syncs.flush()
 
     def close(self) -> None:
-        """Complete the files and sync them. Raises KafkaError."""
+        """Complete the log's files and sync them. Raises KafkaError."""
         self.files.close()
         self.end()
 
     def end(self) -> None:
-        """Take the log offline because it is closed or deleted, and wake every waiter."""
+        """Take the closed or deleted log offline, and wake all waiters."""
         self._health.take_offline(f"{self.place} is closed on this broker")
         self.files.epochs_file.close()
         # Break the reference cycle, so that the log is freed with its last reference, without the garbage collector.

@@ -5,6 +5,7 @@ completely, so a full disk or a crash leaves no partial batch to read. Knows nei
 `log.Log` does.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,12 +37,14 @@ class LoadedLog:
     has_new_names: bool = False
     snapshot_offset: int = -1
     renamed: list[Path] = field(default_factory=list)
-    """Files of segments that had been removed from the log, under the names that they have now."""
+    """Files of segments that had been removed from the log, under their present names."""
     may_have_gaps: bool = False
 
 
 class LogFiles:
-    """There is always a segment: the last one receives all writes, and its `next_offset` is the end of the log.
+    """The files of a log.
+
+    The last segment always exists: it receives all writes, and the log ends at its `next_offset`.
 
     A killed process loses nothing that was written; a power loss takes what lies above the recovery point of `syncs`.
     `health` records the effects of a failing disk and `old` the segments that have left the log at its beginning.
@@ -49,15 +52,16 @@ class LogFiles:
     """
 
     __slots__ = (
-        "_snapshot_offset",
         "damage",
         "epochs",
         "epochs_file",
+        "has_aborted",
         "health",
         "old",
         "place",
         "producers",
         "segments",
+        "snapshot_offset",
         "swaps",
         "syncs",
     )
@@ -78,17 +82,19 @@ class LogFiles:
             is_new=loaded.has_new_names,
         )
         self.old = OldSegments(place, self.segments, self.syncs, loaded.renamed)
-        self._snapshot_offset = loaded.snapshot_offset
+        self.snapshot_offset = loaded.snapshot_offset
         self.damage = KnownDamage(self.segments)
+        self.has_aborted = any(segment.indexes.aborted is not None for segment in self.segments)
+        """Whether a segment has, or had, an index of aborted transactions."""
         self.swaps = LogSwaps(place, self.syncs, may_have_gaps=loaded.may_have_gaps)
 
     @property
     def size(self) -> int:
-        """Size of all batches, in bytes."""
+        """Return the size of all batches, in bytes."""
         return sum(segment.size for segment in self.segments)
 
     def write(self, segment: Segment, buffers: list[Buffer]) -> None:
-        """Append the buffers with one write. Undoes a failed write and raises KafkaError."""
+        """Append the buffers to the segment with one write. Undo a failed write, and raise KafkaError."""
         try:
             segment.append(buffers)
         except OSError as error:
@@ -115,8 +121,8 @@ class LogFiles:
     def roll(self) -> Segment:
         """Begin a new segment at the end of the log, after completing the old one's index files.
 
-        First cuts what a failed write left behind: in a segment that is not the last one, a start would treat it as
-        damage. Raises KafkaError.
+        Bytes that a failed write left behind are cut first: in a segment that is not the last one, a start would treat
+        it as damage. Raises KafkaError.
         """
         self._cut_torn()
         old = self.segments[-1]
@@ -124,6 +130,8 @@ class LogFiles:
         try:
             old.index_time()
             old.indexes.write()
+            if old.indexes.aborted is not None:
+                old.indexes.aborted.write()
             self._snapshot()
             new.create()
         except OSError as error:
@@ -136,14 +144,14 @@ class LogFiles:
         """Write a snapshot of producers, which is synced with the batches. If damaged, the one before is used."""
         end = self.segments[-1].next_offset
         # As in Kafka, an empty log has no snapshot.
-        if self._snapshot_offset != end > 0:
+        if self.snapshot_offset != end > 0:
             self.syncs.unsynced_snapshot = take_snapshot(self.place.fs, self.place.folder, self.producers, end)
-            self._snapshot_offset = end
+            self.snapshot_offset = end
 
     def begin_epoch(self, epoch: int, start: int) -> None:
-        """Note an epoch in memory before its first batch is written; the file gets it when that batch is synced.
+        """Record a leader epoch in memory before its first batch is written.
 
-        Raises KafkaError.
+        The file gets the epoch when that batch is synced. Raises KafkaError.
         """
         self.epochs.assign(epoch, start)
         try:
@@ -161,7 +169,10 @@ class LogFiles:
         self.place.sync_folder()
 
     def make_usable(self) -> None:
-        """Cut what a failed write left. Raises KafkaError, always if the log is offline or the disk is full."""
+        """Cut the bytes that a failed write left.
+
+        Raises KafkaError, always if the log is offline or the disk is full.
+        """
         self.health.check()
         self.place.may_append()
         self._mend()
@@ -178,20 +189,23 @@ class LogFiles:
                 raise self.health.write_failure("truncate", error) from error
             self.health.is_torn = False
 
-    def cut_back(self, end: int, index_interval: int) -> None:
-        """Drop, durably, what begins at or above `end`, which is the end of a batch. Raises KafkaError."""
+    def cut_back(self, end: int, index_interval: int, high_watermark: int) -> None:
+        """Drop, durably, all batches that begin at or above `end`, the end of a batch. Raises KafkaError.
+
+        Transactions whose marker lies below the `high_watermark` are replicated.
+        """
         self.syncs.cuts += 1
         try:
             self.swaps.withdraw()
-            cut_back(self.place, self.segments, end, index_interval)
+            unindexed = cut_back(self.place, self.segments, end, index_interval)
             self.epochs.truncate_end(end)
             self._store_epochs()
-            self._after_cut()
+            self._after_cut(high_watermark, unindexed)
         except (OSError, KafkaError) as error:
             raise self._cut_failed(error) from error
 
     def begin_anew(self, offset: int) -> None:
-        """Drop everything, durably, and continue at `offset`. Raises KafkaError."""
+        """Drop all batches, durably, and continue at `offset`. Raises KafkaError."""
         self.syncs.cuts += 1
         try:
             self.swaps.withdraw()
@@ -199,12 +213,13 @@ class LogFiles:
             self._store_epochs()
             begin_anew(self.place, self.segments, offset)
             self.old.are_gone_for_good()
-            self._after_cut()
+            self._after_cut(offset, ())
         except (OSError, KafkaError) as error:
             raise self._cut_failed(error) from error
 
-    def _after_cut(self) -> None:
-        self._snapshot_offset = reload_producers(self.place, self.segments, self.producers)
+    def _after_cut(self, high_watermark: int, unindexed: Sequence[Segment]) -> None:
+        place, segments = self.place, self.segments
+        self.snapshot_offset = reload_producers(place, segments, self.producers, high_watermark, unindexed)
         self.health.mended()
 
     def _cut_failed(self, error: Exception) -> KafkaError:
@@ -212,7 +227,10 @@ class LogFiles:
         return self.health.failure("truncate", error)
 
     def forget_epochs_before(self, offset: int) -> None:
-        """Forget older epochs in memory; the file changes with the next epoch, and a start forgets them, too."""
+        """Forget the leader epochs before `offset` in memory.
+
+        The file changes with the next epoch, and a start forgets the same epochs.
+        """
         self.epochs.truncate_start(offset)
 
     def release_idle(self) -> None:
@@ -229,12 +247,14 @@ class LogFiles:
         active.index_time()
         try:
             active.indexes.write()
+            if active.indexes.aborted is not None:
+                active.indexes.aborted.write()
             self._snapshot()
         except OSError as error:
             raise self.health.write_failure("snapshot", error) from error
 
     def close(self) -> None:
-        """Complete the files and sync everything that is not synced yet. Raises KafkaError.
+        """Complete the files and sync all unsynced ones. Raises KafkaError.
 
         Raises it while a sync is under way, too: only the result of that sync tells whether the files are whole.
         """

@@ -13,10 +13,9 @@ from broker_runtime.storage.log.log_files import LogFiles
 class LogOffsets:
     """The offsets of one log: its start, its end and its high watermark.
 
-    `sole_replica` lets each append move the high watermark, as a new log does; otherwise replication moves it.
-
-    A loaded log is not the sole replica until the caller sets it: its high watermark is the one of the checkpoint. All
-    offsets are in memory; `Checkpoints` keeps the start, the high watermark and the first dirty offset.
+    `sole_replica` lets each append move the high watermark, as in a new log; otherwise replication moves it. A loaded
+    log is not the sole replica until the caller sets this: its high watermark is the one of the checkpoint. All offsets
+    are in memory; `Checkpoints` keeps the start, the high watermark and the first dirty offset.
     """
 
     __slots__ = (
@@ -24,6 +23,7 @@ class LogOffsets:
         "_sole_replica",
         "_sync_waiters",
         "_syncs",
+        "_unreplicated",
         "config",
         "counted_end",
         "files",
@@ -36,12 +36,15 @@ class LogOffsets:
         "on_cut",
         "on_start_moved",
         "readers",
+        "transactions",
     )
 
     def __init__(self, files: LogFiles, config: TopicConfig, log_start_offset: int) -> None:
         self.files = files
         self.config = config
         self._syncs = files.syncs
+        self.transactions = files.producers.transactions
+        self._unreplicated = self.transactions.unreplicated
         self.log_start_offset = log_start_offset
         self.log_end_offset = files.segments[-1].next_offset
         self.counted_end = self.log_end_offset
@@ -76,24 +79,28 @@ class LogOffsets:
         self._sole_replica = value
         if value:
             self.advance_high_watermark(self.counted_end)
+            self.transactions.settle(self.high_watermark)
 
     def start_replicating(self, high_watermark: int) -> None:
-        """Become one of several replicas, which are known to agree on everything below `high_watermark`."""
+        """Become one of several replicas. All replicas are known to agree on the records below `high_watermark`."""
         self._sole_replica = False
         self.high_watermark = max(min(high_watermark, self.log_end_offset), self.log_start_offset)
+        self.transactions.settle(self.high_watermark)
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Raise the high watermark, for replication: all in-sync replicas have everything below `offset`."""
+        """Raise the high watermark for replication: all in-sync replicas have the records below `offset`."""
         before = self.high_watermark
         moved = self.high_watermark = min(max(before, offset), self.log_end_offset)
         if moved != before:
+            if self._unreplicated:
+                self.transactions.settle(moved)
             if self._replicated.waiting:
                 self._replicated.wake(moved)
             self.readers.notify()
             self.followers.notify_high_watermark()
 
     def extend_to(self, end: int) -> None:
-        """Note that batches up to `end` were written."""
+        """Move the log's end to `end`, after batches up to there were written."""
         self.log_end_offset = end
         if end - self._syncs.recovery_point >= self.config.flush_messages:
             self._recount()
@@ -101,6 +108,8 @@ class LogOffsets:
             self.counted_end = end
             if self._sole_replica:
                 self.high_watermark = end
+                if self._unreplicated:
+                    self.transactions.settle(end)
                 if self._replicated.waiting:
                     self._replicated.wake(end)
                 if self.readers.members:
@@ -131,18 +140,18 @@ class LogOffsets:
 
     @property
     def waits_for_sync(self) -> bool:
-        """Whether there are records that do not count yet, and will."""
+        """Return whether the log has records that count only after a sync."""
         return self.counted_end < self.log_end_offset and self.files.health.offline is None
 
     def add_sync_waiter(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back once when `offset` counts, or when it never will because the disk failed.
+        """Call `callback` once when the record at `offset` counts, or never will because the disk failed.
 
         Returns a function that cancels the callback.
         """
         return self._sync_waiters.add(offset, callback)
 
     def add_waiter(self, min_offset: int, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back once when records at `min_offset` become readable or the log ends.
+        """Call `callback` once when records at `min_offset` become readable, or the log ends.
 
         Returns a function that cancels the callback.
         """
@@ -159,20 +168,20 @@ class LogOffsets:
         self.followers.notify_at_once()
 
     def move_start(self, offset: int) -> None:
-        """Move the start forwards, never back: records were deleted, or a follower adopts its leader's start."""
+        """Move the log's start forwards, never back: records were deleted, or a follower adopts its leader's start."""
         if offset > self.log_start_offset:
             self.begin_at(offset)
             if self.on_start_moved is not None:
                 self.on_start_moved()
 
     def begin_at(self, offset: int) -> None:
-        """Move the start forwards without persisting it: the segments below it are still being deleted."""
+        """Move the log's start forwards without persisting it: the segments below it are still being deleted."""
         self.log_start_offset = offset
         self.advance_high_watermark(offset)
         self._notify_watchers()
 
     def begin_cut(self, end: int) -> None:
-        """Prepare to drop everything at or above `end`. Raises KafkaError."""
+        """Prepare to drop all records at or above `end`. Raises KafkaError."""
         self._vouch_only_below(end)
 
     def end_cut(self, end: int) -> None:
@@ -180,6 +189,7 @@ class LogOffsets:
         self.log_end_offset = end
         self.log_start_offset = min(self.log_start_offset, end)
         self._vouch_only_below(end)
+        self.transactions.settle(self.high_watermark)
         self.counted_end = min(self.counted_end, end)
         self._recount()
         self._notify_watchers()

@@ -18,7 +18,7 @@ _BASE_OFFSET = attrgetter("base_offset")
 
 
 class LogReads(LogOffsets):
-    """Readers get whole batches as stored in the file; their checksums are not verified."""
+    """The reads of a log. Readers get whole batches as stored in the file, without a check of their checksums."""
 
     __slots__ = ("_health", "on_unreadable", "segments")
 
@@ -31,26 +31,24 @@ class LogReads(LogOffsets):
 
     @property
     def damage(self) -> list[DamagedRange]:
-        """The ranges of offsets that the log covers and that cannot be read here, in order."""
+        """Return the ranges of offsets that the log covers and that cannot be read here, in order."""
         return self.files.damage.ranges_from(self.log_start_offset)
 
     @property
     def is_damaged(self) -> bool:
-        """Whether `damage` has any range; takes no longer if it has thousands."""
+        """Return whether the log has a damaged range. This takes no longer if it has thousands."""
         return self.files.damage.first_from(self.log_start_offset) is not None
 
     @property
     def may_have_gaps(self) -> bool:
-        """Whether offsets may be missing between those of records: the log was cleaned, or parts are damaged."""
+        """Return whether offsets may be missing between those of records: the log was cleaned, or parts are damaged."""
         return self.files.swaps.may_have_gaps or self.is_damaged
 
     def read(self, offset: int, max_bytes: int, *, min_one: bool, up_to: int) -> FileRegion | None:
         """Return the whole batches from the one with `offset` on, below `up_to`.
 
-        An oversized first batch is returned only with `min_one`.
-
-        Raises KafkaError: OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE in a damaged range, and KAFKA_STORAGE_ERROR when a file
-        cannot be read for another reason.
+        A first batch larger than `max_bytes` is returned only with `min_one`. Raises KafkaError: OFFSET_OUT_OF_RANGE,
+        CORRUPT_MESSAGE in a damaged range, and KAFKA_STORAGE_ERROR when a file cannot be read for another reason.
         """
         if offset < self.log_start_offset or offset > self.log_end_offset:
             raise KafkaError(
@@ -79,12 +77,12 @@ class LogReads(LogOffsets):
         return None
 
     def suspect(self, offset: int) -> None:
-        """Request a check of the segment with `offset`, because a batch read there is damaged."""
+        """Request a check of the segment with `offset`, after a read of a damaged batch at that offset."""
         number = max(bisect_right(self.segments, offset, key=_BASE_OFFSET) - 1, 0)
         self._note_unreadable(self.segments[number])
 
     def recheck(self, segment: Segment) -> None:
-        """Request a check of the segment, however recent the last one is: a read met damage that is not known."""
+        """Request a check of the segment after a read of unknown damage, however recent the segment's last check is."""
         segment.checked_s = NOT_CHECKED
         self._note_unreadable(segment)
 
@@ -93,14 +91,14 @@ class LogReads(LogOffsets):
             self.on_unreadable(segment)
 
     def end_offset_for_epoch(self, epoch: int, *, for_replica: bool = False) -> tuple[int, int]:
-        """(Greatest known epoch up to this one, offset where it ends in this log); (-1, -1) if no such epoch is known.
+        """Return the greatest known epoch up to `epoch`, and the offset where that epoch ends in this log.
 
-        With `for_replica` the end is the one of the last remaining batch of this epoch or older ones. A cleaning leaves
-        offsets out, so a replica built from a cleaned log does not know where the next epoch began. It only knows where
-        that epoch's first remaining batch lies. Records of another replica between the two offsets may never have been
-        in this log.
+        The result is (-1, -1) if no such epoch is known. Raises KafkaError when a file cannot be read.
 
-        Raises KafkaError when a file cannot be read.
+        An epoch ends where the next one begins. A replica that was built from a cleaned log knows only the first
+        remaining batch of the next epoch, so this end may be too high: records of another replica below it may never
+        have been in this log. With `for_replica` the end is that of the last remaining batch of this epoch or an older
+        one.
         """
         known, end = self.files.epochs.end_offset_for(epoch, self.log_end_offset)
         is_whole = end == self.log_end_offset or end <= self.segments[0].base_offset

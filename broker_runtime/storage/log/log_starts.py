@@ -9,12 +9,11 @@ from broker_runtime.storage.disk.disk import Done
 
 
 class LogStarts:
-    """Stores the start offsets of all logs of a folder.
+    """The start offsets of all logs of a folder, in a file.
 
-    `write` and `write_soon` store the starts that all logs have now, those that begin after their first segment.
-
-    A start that moves is durable when `moved` returns. Starts that are `gathered` are durable when the following
-    `write_soon` calls back without an error.
+    `write` and `write_soon` store the present starts of all logs whose start lies after the begin of their first
+    segment. A start that moves is durable when `moved` returns. Starts that are `gathered` are durable when the
+    following `write_soon` calls back without an error.
     """
 
     def __init__(
@@ -29,7 +28,7 @@ class LogStarts:
         self._are_gathered = self._have_moved = False
 
     def moved(self) -> None:
-        """Persist the starts, or note that one has moved within `gathered`. Raises KafkaError."""
+        """Persist the starts after one has moved; within `gathered`, only note that. Raises KafkaError."""
         if self._are_gathered:
             self._have_moved = True
         else:
@@ -37,7 +36,7 @@ class LogStarts:
 
     @contextmanager
     def gathered(self) -> Iterator[None]:
-        """Gather starts that move in this context for the `write_soon` that follows."""
+        """Gather the starts that move in this context, for the `write_soon` that follows."""
         self._are_gathered = True
         try:
             yield
@@ -45,7 +44,7 @@ class LogStarts:
             self._are_gathered = False
 
     def write(self) -> None:
-        """Persist all starts now. Raises KafkaError."""
+        """Write the start offsets of all logs durably, and wait for that. Raises KafkaError."""
         self._have_moved = False
         try:
             self._write()
@@ -54,7 +53,10 @@ class LogStarts:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing {self._file.name} failed: {error}") from error
 
     def write_soon(self, done: Done) -> None:
-        """Persist all moved starts with one write in a thread; `done` gets None once it is durable, or the error."""
+        """Persist all moved starts with one write in a thread.
+
+        `done` is called with None once the write is durable, or with the error.
+        """
         if self._have_moved or not self._file.is_settled:
             self._have_moved = False
             self._write_soon(done)

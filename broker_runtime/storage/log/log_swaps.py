@@ -13,10 +13,8 @@ _LOGGER = logging.getLogger(__name__)
 class LogSwaps:
     """Replaces segments of one log by cleaned or repaired ones.
 
-    `pending` is a swap that has begun and is not finished.
-
-    Until it is, only a cut, which withdraws the swap, removes segments. Methods raise KafkaError unless they say
-    otherwise.
+    `pending` is a swap that has begun and is not finished. Until it is finished, only a cut, which withdraws the swap,
+    removes segments. Methods raise KafkaError unless they say otherwise.
     """
 
     __slots__ = ("_claimed", "_health", "_may_have_gaps", "_place", "_syncs", "pending")
@@ -37,16 +35,19 @@ class LogSwaps:
         return True
 
     def release(self, base_offset: int) -> None:
-        """Give the claim back: the new segment is in its place, or its files are deleted."""
+        """Release the claim of the base offset: the new segment is in its place, or its files are deleted."""
         self._claimed.discard(base_offset)
 
     @property
     def may_have_gaps(self) -> bool:
-        """Whether offsets between batches may be missing."""
+        """Return whether offsets between batches may be missing."""
         return self._may_have_gaps
 
     def allow_gaps(self, why: str) -> None:
-        """Allow gaps, before the first offset is left out; the next sync makes the mark durable."""
+        """Mark the log's folder: offsets between batches may be missing from now on. Raises KafkaError.
+
+        Call this before the log leaves out an offset. The next sync makes the mark durable.
+        """
         try:
             self._allow_gaps(why)
         except OSError as error:
@@ -62,7 +63,10 @@ class LogSwaps:
         _LOGGER.info("the offsets of %s may have gaps from now on: %s", self._place, why)
 
     def begin(self, swap: Swap, why_gaps: str | None) -> None:
-        """Record the swap and begin it. Raises OSError."""
+        """Begin to replace segments of the log, and keep the swap as pending.
+
+        `why_gaps` is the reason why the new segment may leave offsets out, or None. Raises OSError.
+        """
         if why_gaps is not None:
             self._allow_gaps(why_gaps)
         swap.begin()
@@ -79,7 +83,7 @@ class LogSwaps:
             raise self._health.failure("swap", error) from error
 
     def withdraw(self) -> None:
-        """Withdraw the pending swap before a cut, so that no start completes it after the cut. Raises OSError.
+        """Withdraw the pending swap before a cut, so that no start completes the swap after the cut. Raises OSError.
 
         The cut syncs the folder.
         """

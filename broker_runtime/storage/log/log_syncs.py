@@ -22,20 +22,22 @@ from broker_runtime.storage.segment.segment_indexes import SegmentIndexes
 
 _LOGGER = logging.getLogger(__name__)
 _RETRY_S, _RETRY_MAX_S = 1.0, 60.0
-"""Pause after a sync that could not open a file; it doubles with each further one, up to the second value."""
+"""Pause after a sync that could not open a file.
+
+The pause doubles with each further failure, up to the second value.
+"""
 _ATTEMPTS_MAX = 20
 """Put-off syncs in a row, within a quarter of an hour, that take the log offline. A resource shortage never does."""
 _NEXT_OFFSET = attrgetter("next_offset")
 
 
 class LogSyncs:
-    """A power loss takes nothing below `recovery_point`, whatever is written or begun meanwhile.
+    """The syncs of one log. A power loss loses nothing below `recovery_point`, whatever is written meanwhile.
 
-    Only a failed fsync takes the log offline. A sync that could not open a file has lost nothing: the next one, which
-    begins after a pause, covers its work.
-
-    `unsynced_snapshot` is a snapshot that was written and not synced; `names_made` counts changes of names in the
-    folder. `cuts` counts a cut before it begins: a sync that began before it does not move the recovery point.
+    Only a failed fsync takes the log offline. A sync that could not open a file has lost nothing: the next sync begins
+    after a pause and covers the same work. `unsynced_snapshot` is a snapshot that was written and not synced;
+    `names_made` counts changes of names in the folder. `cuts` counts a cut before the cut begins: a sync that began
+    earlier does not move the recovery point.
     """
 
     __slots__ = (
@@ -83,7 +85,10 @@ class LogSyncs:
         """Time at which the next sync may begin, in seconds of the monotonic clock; None unless the last sync was put
         off."""
         self._metadata_is_new = self._folder_is_new = is_new
-        """True until the first sync has ended: creating a partition costs no sync."""
+        """Whether partition.metadata, and the folder's name, were never synced.
+
+        The first sync includes both: creating a partition costs no sync.
+        """
         self.names_made = int(is_new)
         self._names_synced = 0
         """How many names were made in the folder, and how many of them a finished sync covers."""
@@ -97,20 +102,23 @@ class LogSyncs:
 
     @property
     def has_all(self) -> bool:
-        """Whether there is nothing to sync."""
+        """Return whether all files of the log are synced."""
         is_written = self.recovery_point >= self._segments[-1].next_offset and self._names_synced == self.names_made
         return is_written and self.epochs_file.is_stored and self.unsynced_snapshot is None
 
     def folder_is_named(self) -> None:
-        """Note that the caller has synced the log directory."""
+        """Record that the caller has synced the log directory, which has the folder's name."""
         self._folder_is_new = False
 
     def begin(self) -> None:
-        """Sync everything written so far, unless a sync is under way; calls `on_ended` at its end."""
+        """Begin a sync of all that was written so far, unless a sync is under way.
+
+        The sync calls `on_ended` at its end.
+        """
         self._begin(self._segments[-1])
 
     def begin_sealed(self, segments_max: int = 1, bytes_max: int = 0) -> tuple[int, int] | None:
-        """Sync the oldest sealed segments that are not synced: one, and further ones within both limits.
+        """Begin a sync of the oldest unsynced sealed segments: one, and further ones within both limits.
 
         Returns their number and their bytes; None if all are synced, or a sync is under way.
         """
@@ -123,7 +131,7 @@ class LogSyncs:
         return (count, size) if count and self._begin(self._segments[begin + count - 1]) else None
 
     def flush(self) -> None:
-        """Sync everything written so far, so that it survives a power loss. Raises KafkaError.
+        """Sync all that was written so far, so that it survives a power loss. Raises KafkaError.
 
         The caller may try again unless `health` has taken the log offline. A controller calls it in a thread: the next
         call covers what the event loop writes or begins meanwhile.
@@ -131,7 +139,10 @@ class LogSyncs:
         self.health.check()
         if self.has_all:
             return
-        sync = self._take(self._segments[-1])
+        try:
+            sync = self._take(self._segments[-1])
+        except OSError as error:
+            raise self.health.failure("writing the aborted transactions", error) from error
         try:
             sync.run()
         except FsyncFailedError as error:
@@ -146,14 +157,24 @@ class LogSyncs:
             return False
         if self._not_before_s is not None and self._place.clock.monotonic() < self._not_before_s:
             return False
-        sync = self._take(through)
+        try:
+            sync = self._take(through)
+        except OSError as error:
+            self._place.on_write_failed(f"writing the aborted transactions of {self._place}", error)
+            self._not_before_s = self._place.clock.monotonic() + _RETRY_S
+            return False
         self._under_way = True
         self._place.disk.submit(sync.run, partial(self._ended, sync))
         return True
 
     def _take(self, through: Segment) -> Sync:
-        """Return a sync of everything up to the end of this segment, and of what locates its batches."""
+        """Return a sync of everything up to the end of this segment, and of what locates its batches.
+
+        Raises OSError if the aborted transactions cannot be written: a start would not notice that some are missing.
+        """
         end = through.next_offset
+        segments = self._unsynced_up_to(through)
+        of_aborted = _unsynced_aborted(segments)
         snapshot, self.unsynced_snapshot = self.unsynced_snapshot, None
         epochs = self.epochs_file, self.epochs_file.take()
         # Includes names that another sync has taken and may not have synced yet: `flush` promises that they are
@@ -161,16 +182,24 @@ class LogSyncs:
         names = self.names_made
         files: list[File] = []
         indexes: list[SegmentIndexes] = []
-        for segment in list(self._segments):
-            if segment.next_offset > self.recovery_point or segment is through:
-                of_indexes = _unsynced_indexes(segment)
-                files += [segment.file, *of_indexes]
-                indexes += [segment.indexes] * bool(of_indexes)
-            if segment is through:
-                break
+        for segment in segments:
+            of_indexes = _unsynced_indexes(segment)
+            files += [segment.file, *of_indexes]
+            indexes += [segment.indexes] * bool(of_indexes or segment.indexes.aborted is not None)
+        files += of_aborted
         names_are_new = names > self._names_synced
         is_new = self._metadata_is_new, self._folder_is_new
         return Sync(self._place, files, indexes, snapshot, *epochs, names, names_are_new, *is_new, end, self.cuts)
+
+    def _unsynced_up_to(self, through: Segment) -> list[Segment]:
+        """Return the segments with unsynced records, up to `through`, which is always included."""
+        found = []
+        for segment in self._segments:
+            if segment.next_offset > self.recovery_point or segment is through:
+                found.append(segment)
+            if segment is through:
+                break
+        return found
 
     def _ended(self, sync: Sync, error: Exception | None) -> None:
         self._under_way = False
@@ -216,7 +245,7 @@ class LogSyncs:
         self.last_ended_ms = self._place.clock.wall_ms()
 
     def folder_failed(self, error: Exception) -> None:
-        """Handle a failed sync of the folder that ran outside of `begin` and `flush`.
+        """Handle a failed sync of the log's folder that ran outside of `begin` and `flush`.
 
         After a failed fsync no later sync can prove which names are durable, so the log goes offline. If the folder
         only could not be opened, the next sync makes the names durable.
@@ -242,6 +271,24 @@ def _unsynced_indexes(segment: Segment) -> list[File]:
         return segment.indexes.take_unsynced()
     except OSError:
         return []
+
+
+def _unsynced_aborted(segments: list[Segment]) -> list[File]:
+    """Return the files of aborted transactions to sync, after writing what is missing. Raises OSError."""
+    found = [segment.indexes.aborted for segment in segments if segment.indexes.aborted is not None]
+    files = []
+    try:
+        for index in found:
+            index.write()
+        for index in found:
+            file = index.take_unsynced()
+            if file is not None:
+                files.append(file)
+    except OSError:
+        for index in found:
+            index.put_back()
+        raise
+    return files
 
 
 def _nothing() -> None:

@@ -17,7 +17,7 @@ RENAMED_LOG = ".log" + RENAMED
 
 
 def end_of_renamed(fs: FileSystem, path: Path) -> int:
-    """End offset of a segment that was removed from the log, from its `RENAMED_LOG` file.
+    """Return the end offset of a segment that was removed from the log, from its `RENAMED_LOG` file.
 
     Raises OSError, and KafkaError if the file is damaged.
     """
@@ -32,7 +32,10 @@ def end_of_renamed(fs: FileSystem, path: Path) -> int:
 
 
 class OldSegments:
-    """Renames segments; a rename is durable after a sync of the folder, and a power loss before it brings them back."""
+    """The segments that were removed from the log and renamed.
+
+    A rename is durable after a sync of the folder. A power loss before that restores the old names.
+    """
 
     __slots__ = ("_going_base", "_place", "_renamed", "_segments", "_syncs", "_unsynced")
 
@@ -47,7 +50,7 @@ class OldSegments:
         """Callbacks that wait for another sync of the folder: in the last one the folder could not be opened."""
 
     def rename_away(self, count: int, now_ms: int, done: Callable[[], None]) -> None:
-        """Remove the oldest segments, but not all, from the log; calls `done` once they are durably gone.
+        """Remove the oldest segments, but not all, from the log; call `done` once they are durably gone.
 
         Raises OSError.
         """
@@ -74,7 +77,7 @@ class OldSegments:
             gone(None)
 
     def retry(self) -> None:
-        """Sync the folder again for segments whose sync failed. The caller runs this periodically."""
+        """Repeat the sync of the folder for segments whose sync has failed. The caller runs this periodically."""
         unsynced, self._unsynced = self._unsynced, []
         if self._syncs.health.offline is None:
             for gone in unsynced:
@@ -91,15 +94,18 @@ class OldSegments:
 
     @property
     def durable_base(self) -> int:
-        """Where the log may begin after a power loss: until a sync, removed segments may come back."""
+        """Return the offset where the log may begin after a power loss: until a sync, removed segments may reappear."""
         return self._segments[0].base_offset if self._going_base is None else self._going_base
 
     def are_gone_for_good(self) -> None:
-        """Forget removed segments: the log was durably restarted, so none of them can come back."""
+        """Forget removed segments: the log was durably restarted, so none of them can reappear."""
         self._going_base = None
 
     def remove_renamed(self, until_ms: int) -> None:
-        """Remove files renamed at or before `until_ms`; the next call retries failures. Raises OSError."""
+        """Remove the segments' files that were renamed at or before `until_ms`. Raises OSError.
+
+        The next call retries failures.
+        """
         while self._renamed and self._renamed[0][0] <= until_ms:
             paths = self._renamed[0][1]
             while paths:

@@ -11,11 +11,11 @@ from broker_runtime.storage.log.swap import Swap
 
 
 class ReplacingStoppedError(Exception):
-    """The log has changed during the work. There is nothing wrong with the log."""
+    """Stops a replacement of segments because the log has changed meanwhile. The log is not damaged."""
 
 
 def put_in_place(log: Log, swap: Swap, check: Callable[[], None], why_gaps: str | None) -> Generator[Work, None, None]:
-    """Replace the old segments by the new one; a crash leaves either the old ones or the new one.
+    """Replace the old segments by the new one. A crash leaves either the old segments or the new one.
 
     `check` raises the error that stops the caller. `why_gaps` is the reason why the new segment may leave offsets out,
     or None. Raises ReplacingStoppedError, OSError and KafkaError. A cut in between withdraws the swap.
@@ -29,6 +29,7 @@ def put_in_place(log: Log, swap: Swap, check: Callable[[], None], why_gaps: str 
     check()
     swaps.finish()
     yield from _sync_folder(log, check)
+    swap.drop_empty_index()
 
 
 def _sync_folder(log: Log, check: Callable[[], None]) -> Generator[Work, None, None]:
@@ -44,8 +45,8 @@ def _sync_folder(log: Log, check: Callable[[], None]) -> Generator[Work, None, N
 def tidy(log: Log, swap: Swap) -> None:
     """Remove the files of a swap that was not completed.
 
-    Otherwise a start would complete it, whatever the log has by then. If the swap cannot be withdrawn, the log accepts
-    no more records before that start.
+    Otherwise the next start would complete the swap, whatever the log has by then. If the swap cannot be withdrawn, the
+    log accepts no more records before that start.
     """
     if swap.is_final:
         return

@@ -15,7 +15,7 @@ from broker_runtime.storage.segment.segment_indexes import SegmentIndexes
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """A sync of a log.
+    """A sync of a log's files.
 
     After `run` all records below `end` survive a power loss, unless the log was cut since `cuts` was read.
     """
@@ -28,9 +28,9 @@ class Sync:
     """The snapshot of producers, if it was never synced."""
     epochs_file: EpochsFile
     epochs: EpochsDraft | None
-    """The draft to replace that file; None if the file is up to date."""
+    """The draft to replace the epochs file; None if the file is up to date."""
     names: int
-    """How many names had been made in the folder."""
+    """The number of names made in the folder so far."""
     names_are_new: bool
     metadata_is_new: bool
     """Whether partition.metadata was never synced."""
@@ -40,9 +40,10 @@ class Sync:
     cuts: int
 
     def run(self) -> None:
-        """Sync everything; it may run again after an error. Touches nothing that a log in use changes.
+        """Sync all files; a call after an error may repeat this.
 
-        Raises FsyncFailedError, and other OSErrors if a file could not be opened or renamed.
+        Touches nothing that a log in use changes. Raises FsyncFailedError, and other OSErrors if a file could not be
+        opened or renamed.
         """
         fs, folder = self.place.fs, self.place.folder
         for file in self.files:

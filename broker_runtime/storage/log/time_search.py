@@ -34,7 +34,7 @@ _LOOKED_AT_HERE = 200
 
 
 class FoundRecord(NamedTuple):
-    """A record, and the leader epoch of its batch."""
+    """A record that was found by time, and the leader epoch of its batch."""
 
     offset: int
     timestamp: int
@@ -43,13 +43,14 @@ class FoundRecord(NamedTuple):
 
 Step = Callable[[], FoundRecord | None]
 Search = Generator[Step, FoundRecord | None, FoundRecord | None]
-"""Yields steps, and is sent each result; both the search and the steps raise KafkaError and OSError."""
+"""A generator that yields steps to run, and is sent their results. Both raise KafkaError and OSError."""
 
 
 def first_since(log: Log, timestamp: int, unpacked_bytes_max: int) -> Search:
-    """Return the first record that is not older. A compressed batch may decompress to `unpacked_bytes_max`.
+    """Find the first record with `timestamp` or a later time.
 
-    Raises KafkaError with CORRUPT_MESSAGE if the record may lie in a damaged range.
+    A compressed batch may decompress to `unpacked_bytes_max`. Raises KafkaError with CORRUPT_MESSAGE if the record may
+    lie in a damaged range.
     """
     for segment in _segments(log):
         if segment.max_timestamp >= timestamp:
@@ -82,7 +83,7 @@ def _check_before(log: Log, offset: int) -> None:
 
 
 def newest(log: Log, unpacked_bytes_max: int) -> Search:
-    """Return the record with the largest timestamp, the first of several (KIP-734)."""
+    """Find the record with the largest timestamp, the first of several (KIP-734)."""
     oldest: Segment | None = None
     known: Segment | None = None
     for segment in _segments(log):

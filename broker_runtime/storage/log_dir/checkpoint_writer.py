@@ -15,7 +15,10 @@ Logs = Mapping[Partition, Log]
 
 
 class OffsetsFile(CheckpointFile[int]):
-    """A checkpoint of one of Kafka's offsets. `offsets_of` returns that offset of each log, if it is to be stored."""
+    """A checkpoint file of one of Kafka's offsets.
+
+    `offsets_of` returns that offset of each log that stores it.
+    """
 
     def __init__(
         self, fs: FileSystem, path: Path, logs: Logs, offsets_of: Callable[[Logs], dict[Partition, int]]
@@ -32,7 +35,7 @@ class OffsetsFile(CheckpointFile[int]):
 
 
 class LedgerFile(CheckpointFile[Entry]):
-    """The file that names every partition of the folder, whole or damaged."""
+    """The ledger: the file that names every partition of the folder, whole or damaged."""
 
     def __init__(self, fs: FileSystem, log_dir: Path, logs: Logs) -> None:
         super().__init__(
@@ -41,43 +44,46 @@ class LedgerFile(CheckpointFile[Entry]):
         self._logs = logs
 
     def now(self) -> dict[Partition, Entry]:
-        """Return the content to write now."""
+        """Return the content to write now: an entry for every partition."""
         begins = {key: Entry(log.topic_id, log.files.old.durable_base) for key, log in self._logs.items()}
         return self.kept | begins
 
     def misses(self, key: Partition) -> bool:
-        """Whether the next start would report the partition as missing if its folder were removed."""
+        """Return whether the next start would report the partition as missing if its folder were removed."""
         return key in self.on_disk and key not in self._logs
 
     def write_now(self) -> None:
-        """Write the current content. Raises OSError."""
+        """Write the current content of the ledger. Raises OSError."""
         self.write(self.now())
 
 
 class CheckpointWriter:
-    """Writes checkpoints with their current offsets, the ledger before one that has partitions the ledger lacks."""
+    """Writes checkpoints with their current offsets.
+
+    A ledger that lacks partitions of the checkpoint is written before the checkpoint.
+    """
 
     def __init__(self, ledger: LedgerFile, disk: Disk) -> None:
         self._ledger = ledger
         self._disk = disk
 
     def write(self, file: OffsetsFile, *, sync: bool = True) -> None:
-        """Write the current offsets. Raises OSError."""
+        """Write the current offsets to the checkpoint. Raises OSError."""
         offsets = file.now()
         if not offsets.keys() <= self._ledger.on_disk.keys():
             self._ledger.write_now()
         file.write(offsets, sync=sync)
 
     def write_soon(self, file: OffsetsFile, done: Done, *, sync: bool = True) -> None:
-        """Write in a thread; `done` gets None once the content is durable, or the error."""
+        """Write a checkpoint file in a thread. `done` gets None once the content is durable, or the error."""
         offsets = file.now()
         names = None if offsets.keys() <= self._ledger.on_disk.keys() else self._ledger.begin(self._ledger.now())
         self._submit((names, file.begin(offsets, sync=sync)), done)
 
     def write_with_ledger_soon(self, file: OffsetsFile, done: Done) -> None:
-        """Write the checkpoint and always the ledger in a thread.
+        """Write the checkpoint, and always the ledger, in a thread.
 
-        `done` gets None once they are durable, or the error.
+        `done` gets None once both are durable, or the error.
         """
         self._submit((self._ledger.begin(self._ledger.now()), file.begin(file.now())), done)
 

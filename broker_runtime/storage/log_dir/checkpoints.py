@@ -20,7 +20,7 @@ from broker_runtime.storage.log_dir.checkpoint_writer import CheckpointWriter, L
 
 
 class CheckpointedOffsets(NamedTuple):
-    """The values of one partition in the checkpoints that were read; 0 for missing ones."""
+    """The values of one partition in the checkpoint files; 0 for missing ones."""
 
     log_start: int
     recovery_point: int
@@ -29,10 +29,11 @@ class CheckpointedOffsets(NamedTuple):
 
 
 class Checkpoints:
-    """Writes the current offsets of `logs`, the manager's, and the values that `keep` has saved for other partitions.
+    """The checkpoint files of a log directory.
 
-    Methods raise OSError unless they say otherwise. `write_soon` writes in a thread of `disk`; it reports a failure,
-    and its next call repeats the write.
+    Contents are the current offsets of `logs`, the manager's, and the values that `keep` has saved for other
+    partitions. Methods raise OSError unless they say otherwise. `write_soon` writes in a thread of `disk`; it reports a
+    failure, and its next call repeats the write.
     """
 
     def __init__(
@@ -75,7 +76,8 @@ class Checkpoints:
     def keep(self, key: Partition, least_end: int) -> None:
         """Keep the entries of a partition whose log cannot be loaded now.
 
-        Its recovery point becomes `least_end`, so that the next start, too, knows up to where it had records.
+        The recovery point becomes `least_end`, so that the next start, too, knows up to which offset the log had
+        records.
         """
         for file in self._offset_files:
             if key in file.on_disk:
@@ -90,16 +92,16 @@ class Checkpoints:
             file.kept.pop(key, None)
 
     def forget(self, key: Partition) -> None:
-        """Remove durably everything about a partition without a log. Raises OSError, KafkaError."""
+        """Remove durably all entries of a partition without a log. Raises OSError, KafkaError."""
         self.forget_offsets(key)
         self.ledger.kept.pop(key, None)
         if self.ledger.may_say(key):
             self.ledger.write_now()
 
     def forget_offsets(self, key: Partition) -> None:
-        """Remove the offsets of a partition without a log durably.
+        """Remove durably the offsets of a partition without a log.
 
-        The first offset of its log stays known. Raises OSError, KafkaError.
+        The ledger still has the first offset of its log. Raises OSError, KafkaError.
         """
         for file in self._offset_files:
             file.kept.pop(key, None)
@@ -113,7 +115,7 @@ class Checkpoints:
             self._writer.write(self._first_dirty)
 
     def forget_stale(self, key: Partition) -> None:
-        """Forget entries of an earlier topic of that name, while a folder is opened."""
+        """Forget the entries of an earlier topic of that name, while a folder is opened."""
         for file in self._offset_files:
             file.forget(key)
 
@@ -136,7 +138,7 @@ class Checkpoints:
         self._writer.write(self._high_watermarks, sync=sync)
 
     def write_soon(self, name: str) -> None:
-        """Write one of the three files in a thread, unless its earlier write is still under way."""
+        """Write the checkpoint file `name` in a thread, unless an earlier write of the file is still under way."""
         if name in self._under_way:
             return
         self._under_way.add(name)
@@ -154,9 +156,9 @@ class Checkpoints:
             self._on_failed(f"writing {name}", error)
 
     def lower(self, key: Partition, log: Log) -> None:
-        """Lower the offsets of a log that is being cut: on disk, offsets above its end would vouch for future records.
+        """Lower the stored offsets of a log that is being cut.
 
-        Raises KafkaError.
+        Otherwise offsets above the log's end would vouch for future records. Raises KafkaError.
         """
         try:
             if max(self._recovery_points.may_say(key), default=0) > log.recovery_point:
@@ -175,7 +177,7 @@ class Checkpoints:
 
 
 def knows_begin(entry: Entry | None, log: Log) -> bool:
-    """Whether the next start will not miss the offsets before the log's begin."""
+    """Return whether the ledger's entry has the log's begin, so that the next start misses no offsets before it."""
     return entry is not None and entry.topic_id == log.topic_id and entry.begin >= log.segments[0].base_offset
 
 

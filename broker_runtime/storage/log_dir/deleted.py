@@ -23,9 +23,10 @@ class _Deleted(NamedTuple):
 
 
 class DeletedFolders:
-    """One sync of the parent makes many renames durable, and one piece of work removes many folders.
+    """Folders of deleted logs, which are renamed and later removed.
 
-    Both run beside the event loop, one at a time. The next `remove_some` retries failures.
+    One sync of the parent makes many renames durable, and one piece of work removes many folders. Both run beside the
+    event loop, one at a time. The next `remove_some` retries failures.
     """
 
     def __init__(self, fs: FileSystem, log_dir: Path, disk: Disk, is_missed: Callable[[Partition], bool]) -> None:
@@ -43,7 +44,7 @@ class DeletedFolders:
         self._is_removing = False
 
     def take(self, key: Partition, folder: Path, due_ms: int) -> None:
-        """Rename the folder of a deleted log; its name is free when this returns. Raises OSError."""
+        """Rename the folder of a deleted log, which frees its name at once. Raises OSError."""
         gone = parting_name(folder, DELETED)
         self._fs.rename(folder, gone)
         self._renamed.append(_Deleted(due_ms, key, gone))
@@ -51,7 +52,7 @@ class DeletedFolders:
         self._sync_renames()
 
     def note(self, name: str) -> None:
-        """Schedule the removal of a folder that a start found, of a log that was deleted before."""
+        """Schedule the removal of a deleted log's folder that the start of the broker found."""
         self._due.append(_Deleted(0, None, self._log_dir / name))
 
     def settle(self, key: Partition) -> None:
@@ -63,7 +64,7 @@ class DeletedFolders:
             self._unsettled.clear()
 
     def remove_some(self, now_ms: int) -> bool:
-        """Begin to remove the folders that are due. Returns whether some must wait because a file still lists them."""
+        """Begin to remove the folders that are due. Return whether some must wait because a file still lists them."""
         self._sync_renames()
         if self._is_removing:
             return False
@@ -117,7 +118,7 @@ def _remove(fs: FileSystem, folders: Sequence[Path]) -> None:
 
 
 def remove_folder(fs: FileSystem, folder: Path) -> None:
-    """Remove the folder and its files. Raises OSError."""
+    """Remove a deleted log's folder and its files. Raises OSError."""
     for name in fs.listdir(folder):
         fs.unlink(folder / name)
     fs.rmdir(folder)

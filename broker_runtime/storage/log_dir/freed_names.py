@@ -17,7 +17,10 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class FreedNames:
-    """Owns the folders that have lost their names: deleted ones, and strays. No log uses them when they come here."""
+    """The folders that have lost their names: deleted ones, and strays.
+
+    No log uses a folder any more when it comes here.
+    """
 
     def __init__(self, log_dir: Path, fs: FileSystem, disk: Disk, clock: Clock, checkpoints: Checkpoints) -> None:
         self.strays = StrayFolders(fs, log_dir)
@@ -27,9 +30,9 @@ class FreedNames:
         self._checkpoints = checkpoints
 
     def clear(self, place: LogPlace) -> None:
-        """Remove all traces of a deleted log with that name; the new log would look as if it had lost records.
+        """Remove all traces of a deleted log with the name of `place`.
 
-        Raises OSError, KafkaError.
+        Otherwise the new log would look as if it had lost records. Raises OSError, KafkaError.
         """
         key = (place.topic, place.partition)
         self._checkpoints.forget(key)
@@ -39,21 +42,24 @@ class FreedNames:
             self.strays.take(place.folder)
 
     def discard(self, place: LogPlace) -> None:
-        """Delete files that were created for a log and are not wanted any more. A failure is logged."""
+        """Delete files that were created for a log and are not wanted any more.
+
+        A failure is logged.
+        """
         try:
             self.deleted.take((place.topic, place.partition), place.folder, self._clock.wall_ms())
         except OSError as error:
             _LOGGER.error("%s could not be removed; the next start sets it aside: %s", place.folder, error)
 
     def delete(self, key: Partition, folder: Path, delay_ms: int) -> None:
-        """Rename the folder of a deleted log; a tick removes its files after the delay. Raises KafkaError."""
+        """Rename the folder of a deleted log. A tick removes the files after the delay. Raises KafkaError."""
         try:
             self.deleted.take(key, folder, self._clock.wall_ms() + delay_ms)
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"deleting {key[0]}-{key[1]} failed: {error}") from error
 
     def set_aside(self, key: Partition, folder: Path) -> None:
-        """Rename the folder of a log for a person to decide about. Raises KafkaError."""
+        """Rename the folder of a log so that a person can decide about it. Raises KafkaError."""
         try:
             stray = self.strays.take(folder)
         except OSError as error:

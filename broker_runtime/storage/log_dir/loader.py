@@ -16,7 +16,7 @@ from broker_runtime.storage.disk.place import LogPlace
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.log_files import LoadedLog
 from broker_runtime.storage.log.old_segments import RENAMED, RENAMED_LOG, end_of_renamed
-from broker_runtime.storage.log.swap import GAPS_FILE, complete_swaps, superseded
+from broker_runtime.storage.log.swap import CLEANED, GAPS_FILE, complete_swaps, superseded
 from broker_runtime.storage.records.producers import ProducerStates
 from broker_runtime.storage.recovery.recovery import (
     Damage,
@@ -29,14 +29,16 @@ from broker_runtime.storage.recovery.recovery import (
     scan_segment,
 )
 from broker_runtime.storage.recovery.scan_past import scan_past
-from broker_runtime.storage.recovery.snapshots import load_snapshot, replay_producers
+from broker_runtime.storage.recovery.snapshots import is_whole, load_snapshot, replay_producers, store_indexes
 from broker_runtime.storage.recovery.stand_in import UnreadableFile, mark_lost
+from broker_runtime.storage.segment.aborted_index import SUFFIX as ABORTED
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange, range_at
 from broker_runtime.storage.segment.segment import Segment, new_segment
+from broker_runtime.storage.segment.segment_indexes import aborted_path, begin_aborted, find_aborted
 from kafka_bytes.batches import Header
 
 _LEFTOVERS = (".tmp", ".cleaned", ".swap")
-_INDEXES = (".index", ".timeindex")
+_INDEXES = (".index", ".timeindex", ABORTED)
 
 
 ACCEPT_LOSS = "accept-loss"
@@ -44,13 +46,16 @@ ACCEPT_LOSS = "accept-loss"
 
 
 def new_log(place: LogPlace, config: TopicConfig, segment: Segment) -> Log:
-    """Return a log without records; the segment is one that `new_segment` made."""
+    """Return a log without records. `segment` is a result of `new_segment`."""
     return Log(place, config, LoadedLog([segment], ProducerStates(), has_new_names=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """The guarantees of the last run for a log, from its checkpoints and from the way in which the run ended."""
+    """The guarantees of the last run for a log.
+
+    They follow from the log's checkpoints and from the way in which the run ended.
+    """
 
     log_start_offset: int = 0
     recovery_point: int = 0
@@ -58,27 +63,30 @@ class Promise:
     committed_end: int = 0
     """End of the committed records of the metadata log: no record above it was acknowledged."""
     is_journal: bool = False
-    """The log is the metadata log, which is synced in the order of its writes, and before a write is acknowledged."""
+    """Whether the log is the metadata log, which is synced in the order of its writes, before it acknowledges."""
     clean: bool = False
-    """The last run stopped cleanly, with everything synced."""
+    """Whether the last run stopped cleanly, with everything synced."""
     whole: bool = False
-    """Nothing that was written can have been lost: the run stopped cleanly, or its page cache still exists."""
+    """Whether no written record can be lost: the last run stopped cleanly, or its page cache still exists."""
 
     kept: bool = True
-    """This version wrote the checkpoints: none of them belongs to an earlier topic of that name."""
+    """Whether this version wrote the checkpoints: then none of them belongs to an earlier topic of that name."""
     begin: int = -1
     """Base offset of the first segment; -1 if unknown."""
     accepts_loss: bool = False
-    """A person gives up what cannot be read; all other records stay."""
+    """Whether a person gives up the records that cannot be read; all other records stay."""
 
     @property
     def least_end(self) -> int:
-        """Lower limit for the end of the log: if it ends before this, it has lost records."""
+        """Return the lower limit for the end of the log: a log that ends before this offset has lost records."""
         known = max(self.high_watermark, self.log_start_offset) if self.whole and self.kept else 0
         return max(self.recovery_point, self.committed_end, known)
 
     def excuses(self, damage: Damage) -> bool:
-        """Whether the log may be cut at the damage: a crash leaves such an end, and nothing beyond was vouched for."""
+        """Return whether the log may be cut at the damage.
+
+        Such damage is the usual result of a crash, and the last run vouched for no record after it.
+        """
         if self.is_journal and damage.followed:
             return False
         return damage.offset >= self.least_end and (not self.whole or (damage.torn and not self.clean))
@@ -86,7 +94,7 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class DamagedPartition:
-    """A partition some of whose records, which must exist, cannot be read.
+    """A partition some of whose records must exist and cannot be read.
 
     `topic_id` is None if the folder does not have it; all promised records up to `offset` can be read.
     """
@@ -104,7 +112,7 @@ class DamagedPartition:
 
 
 def load_log(place: LogPlace, config: TopicConfig, promise: Promise, report: RecoveryReport) -> Log:
-    """Load a log; unless the last run stopped cleanly, scan everything above the promised recovery point.
+    """Load a log; unless the last run stopped cleanly, scan all segments above the promised recovery point.
 
     The scanned records are not synced if no sync was promised and nothing was cut: a start with thousands of partitions
     would wait for as many fsyncs. Then the recovery point stays unchanged.
@@ -158,12 +166,13 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
         # Nothing is appended to a damaged segment.
         loaded.segments.append(new_segment(place, end))
         loaded.has_new_names = True
-    loaded.snapshot_offset = load_snapshot(place.fs, place.folder, end, loaded.producers)
-    replay_producers(loaded.segments, loaded.producers, loaded.snapshot_offset, place.clock.wall_ms())
+    # The recovery point may be that of before the crash: the content of the page cache still has to be synced.
+    is_synced = not promise.clean and (syncs or report.cut != cut_before)
+    synced_below = end if is_synced else promise.recovery_point
+    _load_producers(place, loaded, loading.unindexed, promise.high_watermark, synced_below)
     loaded.epochs = _load_epochs(place, loaded.segments, scan_from)
     loaded.may_have_gaps = place.fs.exists(place.folder / GAPS_FILE)
-    if promise.clean or not (syncs or report.cut != cut_before):
-        # The recovery point is that of before the crash: the content of the page cache still has to be synced.
+    if not is_synced:
         loaded.recovery_point = min(loaded.recovery_point, end)
         loaded.has_new_names = loaded.has_new_names or not promise.clean
     else:
@@ -174,6 +183,32 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
         loaded.recovery_point = end
     report.partitions += 1
     return Log(place, config, loaded)
+
+
+def _load_producers(
+    place: LogPlace, loaded: LoadedLog, unindexed: list[Segment], high_watermark: int, synced_below: int
+) -> None:
+    """Load the producers' states from a snapshot, and replay the batches after it.
+
+    Segments whose index of aborted transactions is missing or damaged need the states at their beginning. Their indexes
+    are synced up to `synced_below`.
+    """
+    segments, producers = loaded.segments, loaded.producers
+    end = segments[-1].next_offset
+    unindexed = [segment for segment in unindexed if segment in segments]
+    at_most = min((segment.base_offset for segment in unindexed), default=end)
+    loaded.snapshot_offset = load_snapshot(place.fs, place.folder, end, producers, at_most=at_most)
+    replay_producers(
+        segments,
+        producers,
+        loaded.snapshot_offset,
+        place.clock.wall_ms(),
+        high_watermark=high_watermark,
+        unindexed=unindexed,
+    )
+    if unindexed:
+        store_indexes(place, unindexed, synced_below)
+        loaded.has_new_names = True
 
 
 def _contents(fs: FileSystem, folder: Path) -> tuple[list[int], list[Path], list[Path]]:
@@ -209,6 +244,13 @@ class _Segments:
         self._scan_all = scan_all
         self._syncs = syncs
         self._gaps = place.fs.exists(place.folder / GAPS_FILE)
+        names = place.fs.listdir(place.folder)
+        self._aborted = {int(name.partition(".")[0]) for name in names if name.endswith(ABORTED)}
+        """Base offsets of the segments that have an index of aborted transactions."""
+        self._unfinished = {int(name.partition(".")[0]) for name in names if name.endswith(ABORTED + CLEANED)}
+        """Base offsets of the segments whose index was not replaced, although a swap may have replaced the batches."""
+        self.unindexed: list[Segment] = []
+        """Segments whose index of aborted transactions is to be filled from the batches."""
         self.lost_from = 0
         """Where the log continues if its first segment is lost, and with it everything after it."""
 
@@ -297,19 +339,37 @@ class _Segments:
             segment.file = UnreadableFile(error)
             mark_lost(segment, DamagedRange(segment.base_offset, follows, 0, 0, unopened.reason))
             return None
-        scan = self._scan_all or (
-            not self._promise.clean and (follows is None or follows > self._promise.recovery_point)
-        )
+        is_unsynced = not self._promise.clean and (follows is None or follows > self._promise.recovery_point)
+        scan = self._scan_all or is_unsynced or segment.base_offset in self._unfinished
         if not scan:
             if load_quickly(segment, gaps=self._gaps) and self._is_in_place(segment, bases):
+                self._find_aborted(segment)
                 return None
             report.indexes_rebuilt += 1
         found = scan_segment(segment, self._index_interval, report, gaps=self._gaps)
         if found is None and not self._is_in_place(segment, bases):
             found = scan_segment(segment, self._index_interval, report, gaps=self._gaps, end_offset=follows)
         damage = None if found is None else self._judged(segment, found, follows)
+        if segment.indexes.aborted is not None:
+            self.unindexed.append(segment)
+        if not is_unsynced and (segment.indexes.aborted is not None or segment.base_offset in self._aborted):
+            # If this start is interrupted, the next one does not check each batch: this file shows it that the index of
+            # aborted transactions is not filled.
+            self._place.fs.open(aborted_path(segment.indexes), create=True).fsync()
+            self._place.sync_folder()
         keep_scanned(segment, report, sync=self._syncs)
+        if segment.indexes.aborted is None and segment.base_offset in self._aborted:
+            self._place.fs.unlink(aborted_path(segment.indexes))
         return damage
+
+    def _find_aborted(self, segment: Segment) -> None:
+        """Take over the index of aborted transactions of an intact segment, or have it filled if it is damaged."""
+        if segment.base_offset not in self._aborted:
+            return
+        find_aborted(segment.indexes)
+        if not is_whole(segment):
+            begin_aborted(segment.indexes)
+            self.unindexed.append(segment)
 
     def _is_in_place(self, segment: Segment, bases: Sequence[int]) -> bool:
         return not self._gaps or _ends_in_place(segment, bases)

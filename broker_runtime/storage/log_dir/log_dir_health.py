@@ -26,7 +26,7 @@ _QUIET_S = 10.0
 
 
 class LogDirHealth:
-    """Collects the failures of writes to the directory, and logs the last one at most once a minute.
+    """The failures of writes to a log directory, which are logged at most once a minute.
 
     A file of `reserve_bytes` reserves space for what a full disk must still accept: the metadata log, and the small
     files that are needed to remove old segments and deleted topics. The file is removed when a write finds no space.
@@ -59,14 +59,14 @@ class LogDirHealth:
         self._must_release = False
 
     def check(self) -> None:
-        """Raise KafkaError while the directory is full."""
+        """Raise KafkaError while the log directory is full."""
         if self.is_full:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{self.failure}; the broker accepts records again when space is free"
             )
 
     def write_failed(self, what: str, error: Exception) -> None:
-        """Report a failed write, on the event loop, whatever its consequences."""
+        """Report a failed write, whatever its consequences. Call it on the event loop."""
         now_s = self._clock.monotonic()
         if self.failure is None:
             self._began_s = now_s
@@ -105,7 +105,7 @@ class LogDirHealth:
             self._fs.unlink(self._log_dir / RESERVE)
 
     def reserve(self) -> None:
-        """Create the reserve file at the end of a start, because the start may have needed the space."""
+        """Create the reserve file at the end of a start: the start itself may have needed the space."""
         if self._reserve_bytes:
             try:
                 self._try()

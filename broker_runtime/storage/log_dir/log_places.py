@@ -14,9 +14,10 @@ from broker_runtime.storage.log_dir.log_dir_health import LogDirHealth
 
 
 class LogPlaces:
-    """Knows which topics have rules of their own; `LogManager.open` sets them before the first log is loaded.
+    """The places of logs, by the rules of their topics.
 
-    Nothing is durable: a place only names files.
+    `LogManager.open` sets the topics with rules of their own before the first log is loaded. Nothing is durable: a
+    place only names files.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class LogPlaces:
         self._on_failed = on_failed
 
     def is_metadata(self, topic: str) -> bool:
-        """Whether the topic is the journal or the copy: it is written while the directory is full."""
+        """Return whether the topic is the journal or the copy, whose logs are written even in a full directory."""
         return topic in (self.journal, self.copy)
 
     def folder(self, key: Partition) -> Path:

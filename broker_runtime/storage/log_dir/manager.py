@@ -44,11 +44,10 @@ _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
 
 
 class LogManager:
-    """Owns all logs of a folder, from their loading to their close.
+    """All logs of a folder, from their loading to their close.
 
-    `disk` runs the syncs of logs in use, so that a slow one blocks no other work; starts and stops sync inline.
-
-    `wakes` runs the callbacks of those that wait for a log.
+    `disk` runs the syncs of logs in use, so that a slow one blocks no other work; starts and stops sync inline. `wakes`
+    runs the callbacks of those that wait for a log.
     """
 
     def __init__(
@@ -90,10 +89,11 @@ class LogManager:
     def open(
         self, config_of: Callable[[str], TopicConfig], *, journal: str | None = None, copy: str | None = None
     ) -> RecoveryReport:
-        """Load every partition and recover it if needed. Raises ConfigError when the folder cannot be used.
+        """Load every partition of the folder, and recover it if needed.
 
-        `journal` is the topic whose high watermark moves only after a sync, and whose offsets are broker epochs. `copy`
-        is a topic that is stored elsewhere and rebuilt when that store is read, so its damage is not a loss of records.
+        Raises ConfigError when the folder cannot be used. `journal` is the topic whose high watermark moves only after
+        a sync, and whose offsets are broker epochs. `copy` is a topic that is stored elsewhere and rebuilt when that
+        store is read, so its damage is not a loss of records.
         """
         self._places.journal, self._places.copy = journal, copy
         began = self._clock.monotonic()
@@ -167,7 +167,7 @@ class LogManager:
             log.files.health.usable = False
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: TopicConfig) -> Log:
-        """Return the partition's log, which is created if it does not exist.
+        """Return the partition's log; create a missing one.
 
         Raises KafkaError: KAFKA_STORAGE_ERROR, or INCONSISTENT_TOPIC_ID when another topic's log has the name.
         """
@@ -203,12 +203,12 @@ class LogManager:
         return list(self._logs.values())
 
     def holdings(self) -> list[tuple[Partition, UUID | None]]:
-        """All partitions with a folder here, whole or damaged, with their topic ids if known."""
+        """Return all partitions with a folder here, whole or damaged, with their topic ids if known."""
         whole = [(key, log.topic_id) for key, log in self._logs.items()]
         return whole + [(key, damaged.topic_id) for key, damaged in self.damaged.items()]
 
     def cut_damaged(self, topic: str, partition: int, topic_id: UUID, config: TopicConfig) -> Log:
-        """Cut a damaged log where its damage begins, and return it.
+        """Cut a damaged log where its damage begins, and return the log.
 
         The records from there on are given up, because another broker has all of them. Raises KafkaError.
         """
@@ -241,7 +241,7 @@ class LogManager:
         return log
 
     def delete(self, topic: str, partition: int) -> None:
-        """Delete a log. Its name is free at once; a later tick removes the files. Current readers may finish."""
+        """Delete a log, and free its name at once. A later tick removes the files. Current readers may finish."""
         log = self._logs.get((topic, partition))
         delay_ms = TopicConfig().file_delete_delay_ms if log is None else log.config.file_delete_delay_ms
         folder = self._let_go((topic, partition))
@@ -249,7 +249,10 @@ class LogManager:
             self._names.delete((topic, partition), folder, delay_ms)
 
     def set_aside(self, topic: str, partition: int) -> None:
-        """Rename a log for a person to decide: no metadata assigns it to this broker, and no record deletes it."""
+        """Rename a log so that a person can decide about it.
+
+        No metadata assigns such a log to this broker, and no record deletes it.
+        """
         folder = self._let_go((topic, partition), close=True)
         if folder is None:
             return
@@ -278,7 +281,7 @@ class LogManager:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing the checkpoints failed: {error}") from error
 
     def tick(self) -> Steps[None]:
-        """Do a bounded piece of upkeep, with breaks; the caller runs it about once a second."""
+        """Do a bounded part of the upkeep of all logs, in steps. The caller runs it about once a second."""
         yield from self.upkeep.tick()
         self.dir_health.tick()
 
@@ -304,7 +307,10 @@ class LogManager:
                 log.files.syncs.begin()
 
     def close(self) -> None:
-        """Sync everything and write the clean-shutdown marker, unless closing a log failed, which is logged."""
+        """Sync all logs and write the clean-shutdown marker.
+
+        Without the marker if closing a log failed, which is logged.
+        """
         closed = [_closed(log) for log in self._logs.values()]
         try:
             self._checkpoints.write_all(sync_high_watermarks=True)

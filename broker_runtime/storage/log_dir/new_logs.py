@@ -18,13 +18,12 @@ from broker_runtime.storage.segment.segment import Segment, new_segment
 
 
 class NewLogs:
-    """Owns the files that were created and that no log uses yet; after a crash they are logs without records.
+    """Files of logs that were created and that no log uses yet. After a crash they are logs without records.
 
     Until `done`, the caller must neither request a partition's files again nor take them: a second folder of that name
-    would replace the first. (`cluster.reactions` runs the steps of one topic one after the other.)
-
-    `place_of` returns None if no log is to be created. `clear` makes a name free on disk, and raises OSError and
-    KafkaError. `remove` deletes files that are not wanted any more.
+    would replace the first. (`cluster.reactions` runs the steps of one topic one after the other.) `place_of` returns
+    None if no log is to be created. `clear` makes a name free on disk, and raises OSError and KafkaError. `remove`
+    deletes files that are not wanted any more.
     """
 
     def __init__(
@@ -45,8 +44,8 @@ class NewLogs:
     def make_soon(self, logs: Iterable[tuple[Partition, UUID]], done: Callable[[], None]) -> None:
         """Create missing logs in a thread, for `LogManager.create` to take; then call `done`, in any case.
 
-        What fails is left to `create`, which reports the reason. The caller calls `drop` once all logs that are still
-        needed were created.
+        A log that could not be created is left to `create`, which reports the reason. The caller calls `drop` once all
+        logs that are still needed were created.
         """
         wanted = []
         for key, topic_id in logs:
@@ -81,7 +80,10 @@ class NewLogs:
         self._next()
 
     def take(self, place: LogPlace) -> Segment:
-        """Return the first segment of the log, created now if it was not before. Raises OSError, KafkaError."""
+        """Return the first segment of the log, created now unless `make_soon` created it.
+
+        Raises OSError, KafkaError.
+        """
         place_made, segment = self._made.pop((place.topic, place.partition), (None, None))
         if segment is not None and place_made is not None:
             if place_made.topic_id == place.topic_id:

@@ -23,11 +23,11 @@ from broker_runtime.storage.recovery.recovery import DamagedLogError, RecoveryRe
 
 _LOGGER = logging.getLogger(__name__)
 MENDING = "broker_runtime.storage.damage.mending"
-"""Imported when a log has damaged ranges (decision 45)."""
+"""The module `mending`, imported when a log has damaged ranges (decision 45)."""
 
 
 class StartupLoader:
-    """The loading of one start. It returns logs and damaged partitions; the manager owns them from then on.
+    """The loading of one start. It returns logs and damaged partitions, which the manager then owns.
 
     For a partition that has lost something, the loader notes in the run record that this run cannot vouch for it.
     """
@@ -53,9 +53,9 @@ class StartupLoader:
         self._report = report
 
     def load(self, key: Partition, config: TopicConfig) -> Log | DamagedPartition | None:
-        """Return the log of a folder, or its damage if it cannot be served. None: the folder was removed or set aside.
+        """Return the log of a folder, or its damage if the log cannot be served.
 
-        Raises OSError for a failure that is not damage.
+        None if the folder was removed or set aside. Raises OSError for a failure that is not damage.
         """
         try:
             return self._load(key, config)
@@ -67,7 +67,7 @@ class StartupLoader:
             return self._damaged(key, DamagedPartition(topic_id, start, promise, str(error)))
 
     def missing(self, key: Partition) -> DamagedPartition | None:
-        """Return the damage of a partition without its folder.
+        """Return the damage of a partition whose folder is missing.
 
         None if a power loss can explain it, because nothing of the folder was synced.
         """

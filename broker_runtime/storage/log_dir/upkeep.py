@@ -6,6 +6,7 @@ A tick is bounded: it checks some of the logs, starts slow work in threads, and 
 import logging
 from collections import deque
 from collections.abc import Mapping
+from heapq import nlargest
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerConfig
@@ -16,6 +17,7 @@ from broker_runtime.storage.log.expiry import apply_retention, remove_below_star
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.checkpoints import Checkpoints, knows_begin
 from broker_runtime.storage.log_dir.deleted import DeletedFolders
+from broker_runtime.storage.records.transactions import ALL_STABLE
 
 _LOGGER = logging.getLogger(__name__)
 _LOGS_PER_TICK = 256
@@ -29,7 +31,7 @@ _SEALED_BYTES_PER_TICK = 64 << 20
 
 
 class LogUpkeep:
-    """Maintains all logs of a folder: retention, syncs, checkpoints, and folders of deleted logs.
+    """The upkeep of all logs of a folder: retention, syncs, checkpoints, and folders of deleted logs.
 
     `logs` are the manager's. A log that fails is reported, and the others are maintained.
     """
@@ -49,10 +51,15 @@ class LogUpkeep:
         """Logs whose sealed segments are being synced."""
         self._to_seal: list[Log] = []
         """Logs that the current round of `_sync_sealed` has not reached yet, the next ones last."""
+        self._unstable: dict[Partition, Log] = {}
+        """Logs that had an open or unreplicated transaction when they were maintained last."""
         self.configure(BrokerConfig())
 
     def configure(self, config: BrokerConfig) -> None:
-        """Use the intervals of `config`. The time until the first retention check begins now."""
+        """Use the intervals in `config` for retention and flushes.
+
+        The time until the first retention check begins now.
+        """
         self.producer_expiration_ms = config.producer_id_expiration_ms
         self._producers_max = config.sluicegate_partition_producers_max
         self._watermarks_s = config.replica_high_watermark_checkpoint_interval_ms / 1000
@@ -68,7 +75,7 @@ class LogUpkeep:
         self._recovered.append(log)
 
     def tick(self) -> Steps[None]:
-        """Run the work of one tick, with a break after some logs."""
+        """Run the upkeep of one tick in steps, each for some logs."""
         now_ms, now_s = self._clock.wall_ms(), self._clock.monotonic()
         if not self._not_checked and now_s >= self._retention_at:
             self._retention_at = now_s + self._retention_s
@@ -102,6 +109,14 @@ class LogUpkeep:
         except OSError as error:
             _LOGGER.error("log upkeep failed; retrying: %s", error)
 
+    def stable_offset_lags(self, most: int) -> list[tuple[Partition, int]]:
+        """Return the partitions with the largest lags of the last stable offset behind the high watermark, in offsets.
+
+        A transaction that opened since the last round over all logs is not counted yet.
+        """
+        lags = ((key, log.high_watermark - log.last_stable_offset) for key, log in self._unstable.items())
+        return nlargest(most, (each for each in lags if each[1] > 0), key=lambda each: each[1])
+
     def _is_gone(self, log: Log) -> bool:
         """Whether the log was deleted since the round began."""
         return self._logs.get((log.topic, log.partition)) is not log
@@ -115,8 +130,14 @@ class LogUpkeep:
             _LOGGER.error("removing old segments of %s failed; retrying: %s", log.place, error)
 
     def _maintain(self, log: Log, now_ms: int) -> None:
+        key = (log.topic, log.partition)
         if self._is_gone(log):
+            self._unstable.pop(key, None)
             return
+        if log.transactions.first_unstable < ALL_STABLE:
+            self._unstable[key] = log
+        elif self._unstable:
+            self._unstable.pop(key, None)
         try:
             roll_idle(log, now_ms)
             remove_below_start(log, now_ms)

@@ -14,7 +14,7 @@ from kafka_bytes.varints import read_varlong
 
 
 class Record(NamedTuple):
-    """A record of a batch, with its own offset and timestamp; headers are left out."""
+    """A record of a batch, with its own offset and timestamp, without headers."""
 
     offset: int
     timestamp: int
@@ -29,7 +29,7 @@ def _corrupt() -> KafkaError:
 def iter_records(batch: bytes | bytearray | memoryview) -> Iterator[Record]:
     """Yield the records of one uncompressed batch.
 
-    Raises KafkaError(INVALID_RECORD) if they do not match the header.
+    Raises KafkaError(INVALID_RECORD) if the records do not match the batch's header.
     """
     header = parse_header(batch)
     if header.compressed:
@@ -42,7 +42,7 @@ def iter_records(batch: bytes | bytearray | memoryview) -> Iterator[Record]:
 
 
 def iter_times(header: Header, records: bytes) -> Iterator[tuple[int, int]]:
-    """(offset, timestamp) of each record of a batch.
+    """Yield (offset, timestamp) of each record of a batch.
 
     `records` are the decompressed bytes that follow the header. Raises KafkaError(INVALID_RECORD) if they do not match
     it. It skips keys, values and headers, which takes a third of the time of reading them.

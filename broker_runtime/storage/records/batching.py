@@ -5,14 +5,17 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 KeyValue = tuple[bytes | None, bytes | None]
-"""A record as stored in a log."""
+"""The key and the value of a record, as stored in a log."""
 
 FRAME_BYTES_MAX = 128
-"""Upper bound for the size of a batch of one record, less its key and value, in bytes."""
+"""Upper bound for the size of a batch of one record, without its key and value, in bytes."""
 
 
 class Batches(Generic[T]):
-    """Records with their encodings in batches of at most `bytes_max`, or of one larger record; no batch is empty."""
+    """Batches of records with their encodings.
+
+    A batch has at most `bytes_max`, or one larger record; no batch is empty.
+    """
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max

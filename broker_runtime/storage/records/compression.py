@@ -25,7 +25,7 @@ _CUT_SHORT = {GZIP: "it ends too early", SNAPPY: "a block is cut short"}
 
 
 def unpack(codec: int, packed: bytes | memoryview, limit: int) -> bytes:
-    """At most `limit` decompressed bytes.
+    """Return at most `limit` decompressed bytes.
 
     Raises KafkaError: MESSAGE_TOO_LARGE for more, which makes a producer split its batch. INVALID_RECORD for bytes that
     do not have the format, UNSUPPORTED_COMPRESSION_TYPE if the decompressor is not installed.
@@ -47,7 +47,7 @@ def unpack(codec: int, packed: bytes | memoryview, limit: int) -> bytes:
 
 
 def pack(codec: int, data: bytes, like: memoryview) -> bytes:
-    """Compress for `unpack`; snappy uses blocks if `like` does. Raises KafkaError as `unpack` does."""
+    """Compress data for `unpack`; snappy writes blocks if `like` has blocks. Raises the KafkaErrors of `unpack`."""
     if codec == GZIP:
         return zlib.compress(data, wbits=31)
     try:

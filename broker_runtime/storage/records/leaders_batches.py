@@ -14,7 +14,7 @@ _BASE = Struct(">q")
 
 
 def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) -> Iterator[Header]:
-    """Yield the headers of the whole batches; a batch that is cut off at the end is left out.
+    """Yield the headers of a leader's whole batches; a batch that is cut off at the end is left out.
 
     Raises KafkaError at the first batch that does not fit.
     """
@@ -45,8 +45,8 @@ def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) ->
 def batch_around(records: memoryview, offset: int) -> int | None:
     """Return the base offset of the first batch if `offset` lies inside it, after its first record; None otherwise.
 
-    Raises KafkaError. A leader whose log starts inside a batch, as records were deleted, still sends the whole batch
-    (KIP-107).
+    A leader whose log starts inside a batch, because records were deleted, still sends the whole batch (KIP-107).
+    Raises KafkaError.
     """
     if len(records) < HEADER_BYTES:
         return None
@@ -56,7 +56,7 @@ def batch_around(records: memoryview, offset: int) -> int | None:
 
 
 def without_overlap(records: memoryview, end: int, latest_epoch: int) -> memoryview:
-    """Return the records, with an overlapping empty first batch reduced to its offsets from `end` on.
+    """Return the leader's batches, with an overlapping empty first batch reduced to its offsets from `end` on.
 
     Such a batch has no records: it takes offsets whose loss was accepted at the leader. A follower that was away may
     end among them, and keeps its records at these offsets. `latest_epoch` is the follower's: the batch gets it if it is

@@ -13,14 +13,17 @@ from kafka_bytes.batches import COMPRESSION_MASK, HEADER_BYTES, parse_header
 from kafka_bytes.varints import read_varlong
 
 ERRORS_MAX = 100
-"""Number of bad records that one response names; the others are counted."""
+"""Limit of the bad records that one response names; the others are counted."""
 _QUICK_RECORDS = 100
 _MALFORMED = "the record does not fit its batch"
 _TRAILING = "bytes follow the last record of the batch"
 
 
 def is_quick(batch: memoryview) -> bool:
-    """Whether a check takes a few tens of microseconds; otherwise it belongs into another thread."""
+    """Return whether a check of the batch takes only some tens of microseconds.
+
+    Other checks belong into another thread.
+    """
     header = parse_header(batch)
     return not header.compressed and header.record_count <= _QUICK_RECORDS
 

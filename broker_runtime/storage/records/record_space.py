@@ -15,7 +15,7 @@ from kafka_bytes.varints import read_uvarint
 LENGTHS_READ_MAX = 4
 """Number of records of a batch whose lengths are read, which takes 0.3 us for each."""
 _LENGTH_MIN, _MORE = 2 * (RECORD_BYTES_MIN - 1), 0x80
-"""The least length of a record in its encoded form, and the first value that takes more than a byte."""
+"""The least length of an encoded record, and the first length that takes more than a byte."""
 _BLOCKS_MAX = 64
 """Number of compressed blocks that are followed; a batch with more passes if one of these has content."""
 _LARGEST_RATIO = {GZIP: 1_032, SNAPPY: 64, LZ4: 255, ZSTD: 32_768}
@@ -25,14 +25,14 @@ _GZIP_MEMBER = _GZIP_MAGIC + b"\x08"
 """The beginning of a gzip member, with the only compression method that exists."""
 _GZIP_BYTES_MIN = 18
 _SKIPPABLE, _SKIPPABLE_MASK = 0x184D2A50, 0xFFFFFFF0
-"""Magic of zstd frames without data, and its mask."""
+"""The magic of zstd frames without data, and the mask for comparing it."""
 _ZSTD_BLOCK_BYTES_MAX = 128 << 10
 _UINT32, _UINT64 = Struct("<I"), Struct("<Q")
 _JAVA_LENGTH = Struct(">i")
 
 
 def has_room(codec: int, records: memoryview, count: int) -> bool:
-    """Whether `count` records may follow the header in `records`. `codec` 0 means uncompressed."""
+    """Return whether the bytes after the header in `records` can be `count` records. `codec` 0 means uncompressed."""
     if not codec:
         return _are_framed(records, count)
     body = records[HEADER_BYTES:]

@@ -6,10 +6,12 @@ from typing import Protocol
 from broker_runtime.config import TopicConfig
 
 OFFSETS_PER_SEGMENT_MAX = 2**31 - 1
+ABORTED_PER_SEGMENT_MAX = 16_384
+"""Number of aborted transactions with which a segment is full: their index is read in less than a millisecond."""
 
 
 class Aged(Protocol):
-    """The part of a segment that the decisions read."""
+    """The part of a segment that decides about its retention and about a roll."""
 
     base_offset: int
     next_offset: int
@@ -20,10 +22,15 @@ class Aged(Protocol):
     index_bytes: int
 
     @property
-    def damage(self) -> Sequence[object]:
-        """The parts of the segment that cannot be read.
+    def aborted_count(self) -> int:
+        """Return the number of aborted transactions whose marker lies in the segment."""
+        ...
 
-        With them the segment may have been larger, and its records newer.
+    @property
+    def damage(self) -> Sequence[object]:
+        """Return the parts of the segment that cannot be read.
+
+        A damaged segment may have been larger, and its records newer.
         """
         ...
 
@@ -31,12 +38,12 @@ class Aged(Protocol):
 def is_roll_due(
     segment: Aged, config: TopicConfig, incoming: int, last_offset: int, timestamp: int, now_ms: int
 ) -> bool:
-    """Whether a batch of `incoming` bytes needs a new segment. An empty segment accepts any batch."""
+    """Return whether a batch of `incoming` bytes needs a new segment. An empty segment accepts any batch."""
     if not segment.size:
         return False
     if segment.size > config.segment_bytes - incoming or last_offset - segment.base_offset > OFFSETS_PER_SEGMENT_MAX:
         return True
-    if segment.index_bytes > config.segment_index_bytes:
+    if segment.index_bytes > config.segment_index_bytes or segment.aborted_count >= ABORTED_PER_SEGMENT_MAX:
         return True
     if segment.first_timestamp >= 0 and timestamp >= 0:
         return timestamp - segment.first_timestamp > config.segment_age_max_ms
@@ -44,7 +51,7 @@ def is_roll_due(
 
 
 def is_idle_roll_due(segment: Aged, config: TopicConfig, now_ms: int) -> bool:
-    """Whether to roll by time without traffic, by the broker's clock; Kafka waits for the next append."""
+    """Return whether to roll the segment by the broker's clock, without traffic; Kafka waits for the next append."""
     return segment.size > 0 and now_ms - segment.created_ms > config.segment_age_max_ms
 
 
@@ -57,7 +64,7 @@ def count_below_start(segments: Sequence[Aged], log_start_offset: int) -> int:
 
 
 def count_expired(segments: Sequence[Aged], config: TopicConfig, log_start_offset: int, now_ms: int) -> int:
-    """Return the number of the oldest segments to delete. If it is all of them, the caller rolls first."""
+    """Return the number of the oldest segments to delete. If all are to be deleted, the caller rolls first."""
     expired = 0
     deletes = "delete" in config.cleanup_policy
     excess = sum(segment.size for segment in segments) - config.retention_bytes if config.retention_bytes >= 0 else -1

@@ -25,27 +25,30 @@ from kafka_bytes.checksum import crc32c
 from kafka_bytes.compression import NAMES
 
 RawHeader = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
-"""The fields of batch.Header in the same order, unnamed: naming them costs a microsecond on the produce path."""
+"""The unnamed fields of `batch.Header`, in its order: naming them costs a microsecond on the produce path."""
 
 _REFUSED_FLAGS = (
     (CONTROL, ErrorCode.INVALID_RECORD, "clients may not write control batches"),
-    (
-        TRANSACTIONAL,
-        ErrorCode.INVALID_RECORD,
-        "transactions are not supported; leave transactional.id unset",
-    ),
     (
         LOG_APPEND_TIME,
         ErrorCode.INVALID_TIMESTAMP,
         "a producer may not set the timestamp type LogAppendTime",
     ),
 )
-_REFUSED_ATTRIBUTES = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
+_REFUSED_ATTRIBUTES = LOG_APPEND_TIME | CONTROL
 _ZSTD = 4
+CLIENTS_SEQUENCE_MIN = 0
+COORDINATORS_SEQUENCE_MIN = -1
+"""A group coordinator writes transactional batches for producers, without their sequence numbers."""
 
 
-def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> RawHeader:
-    """Return the header of the one batch in `records`. Raises KafkaError with the code that Kafka sends."""
+def check_batch(
+    records: memoryview, config: TopicConfig, now_ms: int, sequence_min: int = CLIENTS_SEQUENCE_MIN
+) -> RawHeader:
+    """Return the header of the one batch in `records`. Raises KafkaError with the code that Kafka sends.
+
+    A batch with a producer has a base sequence of at least `sequence_min`.
+    """
     size = len(records)
     if size < HEADER_BYTES:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are too few for a record batch")
@@ -60,7 +63,7 @@ def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> RawHea
         or count < 1
         or attributes & _REFUSED_ATTRIBUTES
         or attributes & COMPRESSION_MASK > _ZSTD
-        or (producer >= 0 and (sequence < 0 or epoch < 0))
+        or (sequence < sequence_min or epoch < 0 if producer >= 0 else attributes & TRANSACTIONAL)
     ):
         raise _refusal(raw, records, config)
     if crc32c(records[CRC_FROM:]) != crc:
@@ -125,6 +128,8 @@ def _refusal(raw: RawHeader, records: memoryview, config: TopicConfig) -> KafkaE
             return KafkaError(flag_code, text)
     if attributes & COMPRESSION_MASK > _ZSTD:
         return KafkaError(code, f"unknown compression {attributes & COMPRESSION_MASK}")
+    if attributes & TRANSACTIONAL and raw[9] < 0:
+        return KafkaError(code, "a transactional batch needs a producer id")
     return KafkaError(code, "a batch with a producer id needs an epoch and a base sequence of 0 or more")
 
 
@@ -143,7 +148,10 @@ def _check_timestamps(base_ms: int, max_ms: int, config: TopicConfig, now_ms: in
 
 
 def stamped_header(raw: RawHeader, records: memoryview, base: int, leader_epoch: int, now_ms: int) -> bytearray:
-    """Return the header with LogAppendTime; as in Kafka, every record then has the header's maximum timestamp."""
+    """Return the batch's header with LogAppendTime.
+
+    As in Kafka, all records then have the header's maximum timestamp.
+    """
     head = bytearray(
         HEADER.pack(base, raw[1], leader_epoch, raw[3], 0, raw[5] | LOG_APPEND_TIME, *raw[6:8], now_ms, *raw[9:])
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.disk.filesystem import FsyncFailedError, is_shortage
 from broker_runtime.storage.segment.index import RELATIVE_OFFSET_MAX
-from broker_runtime.storage.segment.segment import Segment
+from broker_runtime.storage.segment.segment import Segment, count_scanned
 from broker_runtime.storage.segment.segment_indexes import keep_in_memory
 from kafka_bytes.batches import HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, checksum, parse_header
 
@@ -31,15 +31,18 @@ _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_damage(error: OSError) -> bool:
-    """Whether the error concerns this one file (EIO, for example), not the process or the whole disk.
+    """Return whether the error concerns this one file (for example EIO), not the process or the whole disk.
 
-    A failed fsync does not count: until the next boot, the content that reads return is not what the disk has.
+    A failed fsync does not count: until the next boot, reads may return content that the disk does not have.
     """
     return not (is_shortage(error) or isinstance(error, FsyncFailedError) or error.errno in _OF_THE_DISK)
 
 
 class DamagedLogError(Exception):
-    """Records from `offset` on, which must exist, are missing or cannot be read; nothing was changed on disk."""
+    """Error for records from `offset` on that must exist, but are missing or unreadable.
+
+    Nothing was changed on disk.
+    """
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(f"it is intact only up to offset {offset}: {reason}")
@@ -49,7 +52,7 @@ class DamagedLogError(Exception):
 
 @dataclass
 class RecoveryReport:
-    """The result of `LogManager.open`. Its text is a line of the broker's log."""
+    """The result of `LogManager.open`: what was recovered. Its text is a line of the broker's log."""
 
     clean: bool = True
     partitions: int = 0
@@ -64,7 +67,7 @@ class RecoveryReport:
 
     @property
     def cut(self) -> tuple[int, int]:
-        """(Bytes, segments) that were removed."""
+        """Return the numbers of bytes and of segments that were removed."""
         return self.bytes_truncated, self.segments_dropped
 
     def __str__(self) -> str:
@@ -80,7 +83,7 @@ class RecoveryReport:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A segment's file has whole batches only up to `offset`, at byte `position`."""
+    """The damage in a segment's file, which has whole batches only up to `offset`, at byte `position`."""
 
     offset: int
     position: int
@@ -88,13 +91,13 @@ class Damage:
     torn: bool = False
     """Whether the file ends as a crash during a write leaves it: the beginning of one batch and nothing else."""
     followed: bool = False
-    """Whether whole batches come after the damage. Only searched for in the metadata log."""
+    """Whether whole batches come after the damage. They are only searched for in the metadata log."""
 
 
 class BatchScan:
-    """Headers of the whole, intact batches of a segment's file from `position` on; then `damage` explains why they end.
+    """Iterator of the headers of whole, intact batches of a segment's file, from `position` on.
 
-    The first batch must have the offset `expected`.
+    At the end, `damage` explains why no more follow. The first batch must have the offset `expected`.
     """
 
     def __init__(
@@ -227,16 +230,17 @@ def is_followed(segment: Segment, damage: Damage) -> bool:
 def scan_segment(
     segment: Segment, index_interval: int, report: RecoveryReport, *, gaps: bool, end_offset: int | None = None
 ) -> Damage | None:
-    """Count the longest intact beginning of the segment, with its indexes in memory.
+    """Count the intact batches at the beginning of the segment, and make their indexes in memory.
 
-    Returns the damage that follows it. The files stay unchanged: `keep_scanned` stores the result.
+    Returns the damage that follows these batches. The files stay unchanged: `keep_scanned` stores the result.
     """
     segment.reset()
     segment.take_damage(())
     segment.indexes.renew()
+    segment.indexes.aborted = None
     scan = BatchScan(segment, segment.file.size(), gaps=gaps, end_offset=end_offset)
     for header in scan:
-        segment.commit(header.size, header.last_offset, header.newest_ms, index_interval)
+        count_scanned(segment, header, index_interval)
     report.segments_scanned += 1
     return scan.damage
 
@@ -259,7 +263,10 @@ def keep_scanned(segment: Segment, report: RecoveryReport, *, sync: bool) -> Non
 
 
 def load_quickly(segment: Segment, *, gaps: bool) -> bool:
-    """Fill offsets, times and size from the indexes if they match the log; False when the segment must be scanned."""
+    """Fill the segment's offsets, times and size from indexes that match the log.
+
+    Returns False if the segment must be scanned.
+    """
     try:
         return _indexes_fit(segment, gaps=gaps)
     except KafkaError:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from broker_runtime.storage.disk.filesystem import File
 from broker_runtime.storage.recovery.recovery import BatchScan, Damage, is_damage
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange
-from broker_runtime.storage.segment.segment import Segment
+from broker_runtime.storage.segment.segment import Segment, count_scanned
 from kafka_bytes.batches import HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, checksum, parse_header
 
 _MAGIC_AT = 16
@@ -36,8 +36,8 @@ def scan_past(
 ) -> Damage | None:
     """Count the readable batches after `damage`, and record the rest as the segment's damage.
 
-    `follows` is the base offset of the next segment: everything up to it belongs to this one. Returns the damage where
-    the log ends: one that `may_end` accepts or, in the last segment, one with nothing readable after it. Raises
+    `follows` is the base offset of the next segment: all offsets up to it belong to this segment. Returns the damage
+    where the log ends: one that `may_end` accepts or, in the last segment, one with nothing readable after it. Raises
     OSError.
     """
     steps = steps_past(segment, damage, follows, index_interval, may_end, gaps=gaps)
@@ -77,7 +77,7 @@ def steps_past(
             segment, file_bytes, gaps=gaps, position=position, expected=header.base_offset, end_offset=follows
         )
         for each in scan:
-            segment.commit(each.size, each.last_offset, each.newest_ms, index_interval)
+            count_scanned(segment, each, index_interval)
             yield each.size
         left = scan.damage
         is_end = left is not None and may_end(left)

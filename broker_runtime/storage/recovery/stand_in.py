@@ -9,7 +9,7 @@ from broker_runtime.storage.segment.segment_indexes import keep_in_memory
 
 
 def mark_lost(segment: Segment, lost: DamagedRange) -> None:
-    """Make the segment consist of `lost` alone, whatever its file has. Raises OSError."""
+    """Make the segment consist of the damaged range `lost` alone, whatever its file has. Raises OSError."""
     segment.indexes.renew()
     keep_in_memory(segment.indexes)
     segment.indexes.forget()
@@ -18,9 +18,9 @@ def mark_lost(segment: Segment, lost: DamagedRange) -> None:
 
 
 class UnreadableFile:
-    """A file that cannot be opened: implements `filesystem.File`. Every read raises an error like that of the open.
+    """Stands in for a file that cannot be opened: implements `filesystem.File`.
 
-    It has no bytes, and nothing to sync.
+    Every read raises an error like that of the open. The file has no bytes, and nothing to sync.
     """
 
     __slots__ = ("_error",)

@@ -10,7 +10,10 @@ SEGMENT_BYTES_MAX = 2**31 - 1
 
 
 class BatchWriter:
-    """Counts each batch in the segment, and writes at least `io_bytes` at a time to its file. Runs in any thread."""
+    """Writes batches to a segment, at least `io_bytes` at a time. Counts each batch in the segment.
+
+    May run in any thread.
+    """
 
     def __init__(self, new: Segment, io_bytes: int, index_interval_bytes: int) -> None:
         self._new = new
@@ -31,7 +34,7 @@ class BatchWriter:
         return self._taken(batch)
 
     def put_raw(self, content: bytes) -> int:
-        """Add bytes that are not batches, and return how many bytes this call wrote. They count as no offsets."""
+        """Add bytes that are not batches and take no offsets. Return how many bytes this call wrote."""
         self._check_room(len(content))
         self._new.size += len(content)
         return self._taken(content)

@@ -12,9 +12,10 @@ _FIRST_OFFSET = attrgetter("first_offset")
 
 
 class DamagedRange(NamedTuple):
-    """Offsets from `first_offset` up to `next_offset`, in the bytes from `position` up to `end` of the file.
+    """Offsets from `first_offset` up to `next_offset` that cannot be read.
 
-    `position` and `end` are equal if a file is lost or ends too early.
+    They lie in the bytes from `position` up to `end` of the file. `position` and `end` are equal if a file is lost or
+    ends too early.
     """
 
     first_offset: int
@@ -25,7 +26,7 @@ class DamagedRange(NamedTuple):
 
 
 def range_at(ranges: Sequence[DamagedRange], offset: int) -> DamagedRange | None:
-    """Return the range with `offset`, or None if it lies outside of all; `ranges` are in order."""
+    """Return the range with `offset`, or None if it lies outside of all ranges. `ranges` are in order."""
     if not ranges:
         return None
     number = bisect_right(ranges, offset, key=_FIRST_OFFSET) - 1
@@ -33,7 +34,7 @@ def range_at(ranges: Sequence[DamagedRange], offset: int) -> DamagedRange | None
 
 
 def stretches(ranges: Sequence[DamagedRange], start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """(begin, end) of the readable bytes from the position `start` up to `stop`; `ranges` are in order."""
+    """Yield (begin, end) of the readable bytes from the position `start` up to `stop`. `ranges` are in order."""
     for damaged in ranges:
         if damaged.end <= start:
             continue
@@ -47,6 +48,6 @@ def stretches(ranges: Sequence[DamagedRange], start: int, stop: int) -> Iterator
 
 
 def unreadable(path: Path, damaged: DamagedRange) -> KafkaError:
-    """Return the error of a read that begins in the range."""
+    """Return the error of a read that begins in the damaged range."""
     offsets = f"offsets {damaged.first_offset} to {damaged.next_offset - 1}"
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{offsets} of {path} are damaged: {damaged.reason}")

@@ -19,7 +19,7 @@ _WRITE_BYTES = 4096
 
 
 class Entries:
-    """Pairs of numbers in ascending order, packed as in the file. Pure."""
+    """Pairs of numbers in ascending order, in the packed form of an index file. Pure."""
 
     __slots__ = ("data", "entry")
 
@@ -67,9 +67,9 @@ class Entries:
 
 
 class Index:
-    """One index: its entries, in memory while they are used, of which the first `_written` bytes are in the file.
+    """One index of a segment. Its entries are in memory while they are used.
 
-    Methods raise OSError.
+    The first `_written` bytes of them are in the file. Methods raise OSError.
     """
 
     __slots__ = ("_entries", "_fs", "_synced", "_used", "_written", "entry", "is_written", "path")
@@ -86,7 +86,7 @@ class Index:
         self._synced = True
 
     def create(self) -> None:
-        """Start empty, even if a crash left a file."""
+        """Start with no entries and an empty file, even if a crash left a file."""
         # A new file is empty after a power loss, too; the content of an older one would reappear, so it needs a sync.
         self._synced = not self.exists()
         self._fs.open(self.path, create=True)
@@ -95,7 +95,7 @@ class Index:
         self._written = 0
 
     def renew(self) -> None:
-        """Start empty; the file keeps its content until the next `write`."""
+        """Start with no entries; the file keeps its content until the next `write`."""
         self._entries = Entries(self.entry)
         self._written = -1
 
@@ -114,7 +114,7 @@ class Index:
 
     @property
     def size(self) -> int:
-        """Size of all entries, in bytes."""
+        """Return the size of all entries, in bytes."""
         return len(self.entries.data)
 
     @property
@@ -135,14 +135,14 @@ class Index:
         self._synced = False
 
     def write_to(self, file: File) -> None:
-        """Write and sync all entries to a file that is about to get the index's name; in any thread."""
+        """Write and sync all entries to `file`, which is about to get the index's name. May run in any thread."""
         data = bytes(self.entries.data)
         file.write_at([data], 0)
         file.fsync()
         self._written, self._synced = len(data), True
 
     def take_unsynced(self) -> File | None:
-        """Return the file if it was written since it was last synced or taken; the caller syncs it.
+        """Return the file if it was written since it was last synced or taken; the caller syncs the file.
 
         Returns None for most appends of a log that syncs each one: an entry comes only every few batches.
         """
@@ -153,11 +153,11 @@ class Index:
         return file
 
     def put_back(self) -> None:
-        """Note that the taken file was not synced. One more sync of an unchanged file costs little."""
+        """Record that the taken file was not synced. One more sync of an unchanged file costs little."""
         self._synced = False
 
     def release(self) -> None:
-        """Drop the memory if nothing used it since the last call."""
+        """Drop the entries from memory if nothing used them since the last call."""
         if self._used or not self.is_written:
             self._used = False
         elif self._entries is not None and self._written == len(self._entries.data):

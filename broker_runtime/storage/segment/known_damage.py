@@ -7,7 +7,7 @@ from broker_runtime.storage.segment.segment import Segment
 
 
 class KnownDamage:
-    """The damaged ranges of one log. `segments` are the log's current ones; each has its own ranges."""
+    """The damaged ranges of one log. `segments` are the log's current ones, and each has its own ranges."""
 
     __slots__ = ("_may_be_there", "_segments")
 
@@ -16,7 +16,7 @@ class KnownDamage:
         self._may_be_there = any(segment.damage for segment in segments)
 
     def found(self, segment: Segment, ranges: tuple[DamagedRange, ...]) -> None:
-        """Stop serving these parts of a sealed segment."""
+        """Stop serving these ranges of a sealed segment."""
         segment.take_damage(ranges)
         self._may_be_there = True
 
@@ -33,7 +33,7 @@ class KnownDamage:
         return behind
 
     def first_from(self, offset: int) -> DamagedRange | None:
-        """Return the first damaged range that ends above `offset`, not cut."""
+        """Return the first damaged range that ends above `offset`. The range is not cut."""
         if not self._may_be_there:
             return None
         for segment in self._segments:

@@ -10,10 +10,16 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.storage.disk.filesystem import Buffer, File, FileSystem
 from broker_runtime.storage.disk.place import LogPlace
 from broker_runtime.storage.segment.index import OFFSET_ENTRY, TIME_ENTRY, Entries
-from broker_runtime.storage.segment.segment_indexes import SegmentIndexes, keep_in_memory, segment_path
+from broker_runtime.storage.segment.segment_indexes import (
+    SegmentIndexes,
+    aborted_path,
+    begin_aborted,
+    keep_in_memory,
+    segment_path,
+)
 from broker_runtime.storage.segment.segment_reader import SegmentReader
 from broker_runtime.storage.segment.stored_batches import DamagedFileError
-from kafka_bytes.batches import Header
+from kafka_bytes.batches import CONTROL, Header
 
 
 class Segment(SegmentReader):
@@ -40,7 +46,7 @@ class Segment(SegmentReader):
         self.reset()
 
     def reset(self) -> None:
-        """Count nothing; the files stay unchanged."""
+        """Empty the segment in memory; the files stay unchanged."""
         self.size = 0
         self.next_offset = self.base_offset
         self.first_timestamp = -1
@@ -52,7 +58,10 @@ class Segment(SegmentReader):
         self._hints.clear()
 
     def create(self) -> None:
-        """Create the files, the log's last: if that fails, only indexes remain, which are not a segment at a start."""
+        """Create the segment's files, the log file last.
+
+        If creating the log file fails, only indexes remain, which are not a segment at a start.
+        """
         self.indexes.create()
         self.file = self.fs.open(self.path, create=True)
 
@@ -61,7 +70,10 @@ class Segment(SegmentReader):
         self.size = self.file.size()
 
     def append(self, buffers: list[Buffer]) -> None:
-        """Write after the last good byte; `commit` makes it count. Raises OSError with nothing counted."""
+        """Write the buffers after the last good byte; `commit` makes them count.
+
+        Raises OSError with nothing counted.
+        """
         self.file.write_at(buffers, self.size)
 
     def commit(self, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> bool:
@@ -87,18 +99,18 @@ class Segment(SegmentReader):
         return adds_entries
 
     def index_time(self) -> None:
-        """Add an entry for the newest batch so far, if it is newer than the last entry."""
+        """Add a time index entry for the newest batch so far, unless the last entry is as new."""
         times = self.indexes.times.entries
         last = times.last()
         if self.max_timestamp >= 0 and (last is None or self.max_timestamp > last[0]):
             times.append(self.max_timestamp, self.offset_of_max - self.base_offset)
 
     def truncate_tail(self) -> None:
-        """Cut what a failed write left after the last good byte."""
+        """Cut the bytes that a failed write left after the last good byte."""
         self.file.truncate(self.size)
 
     def cut(self, position: int, index_interval: int, indexed: SegmentIndexes) -> None:
-        """End at the batch boundary `position`, and rebuild the indexes.
+        """End the segment at the batch boundary `position`, and rebuild the indexes.
 
         `indexed` are the indexes before the cut: if they match the file, only the batches after their last entry are
         read.
@@ -159,8 +171,8 @@ class Segment(SegmentReader):
         raise DamagedFileError(self.path, position)
 
     def unlink(self) -> None:
-        """Delete the files, the log first; readers that have it open may finish."""
-        for path in (self.path, *self.indexes.paths):
+        """Delete the segment's files, the log file first. Readers that have it open may finish."""
+        for path in (self.path, *self.indexes.paths, aborted_path(self.indexes)):
             if self.fs.exists(path):
                 self.fs.unlink(path)
 
@@ -170,14 +182,22 @@ class Segment(SegmentReader):
 
     def take_unsynced(self) -> list[File]:
         """Return the files that the caller is to sync, possibly in another thread."""
-        return [self.file, *self.indexes.take_unsynced()]
+        files = [self.file, *self.indexes.take_unsynced()]
+        if self.indexes.aborted is not None:
+            self.indexes.aborted.write()
+            of_aborted = self.indexes.aborted.take_unsynced()
+            files += [] if of_aborted is None else [of_aborted]
+        return files
 
     def rename_away(self, suffix: str, moved: list[Path]) -> None:
         """Rename the files so that a restart does not see a segment; open files stay readable.
 
         `moved` gets the new names, also those made before an error. Raises OSError.
         """
-        for path in (self.path, *self.indexes.paths):
+        paths = [self.path, *self.indexes.paths]
+        if self.indexes.aborted is not None:
+            paths.append(self.indexes.aborted.path)
+        for path in paths:
             target = path.with_name(path.name + suffix)
             if self.fs.exists(path):
                 self.fs.rename(path, target)
@@ -189,3 +209,13 @@ def new_segment(place: LogPlace, base_offset: int) -> Segment:
     segment = Segment(place.fs, place.folder, base_offset, place.clock.wall_ms())
     segment.create()
     return segment
+
+
+def count_scanned(segment: Segment, header: Header, index_interval: int) -> None:
+    """Count a batch that a scan has found, and begin an index of aborted transactions at the first marker.
+
+    That index stays empty until the transactions of the log are replayed.
+    """
+    segment.commit(header.size, header.last_offset, header.newest_ms, index_interval)
+    if header.attributes & CONTROL and segment.indexes.aborted is None:
+        begin_aborted(segment.indexes)

@@ -20,7 +20,7 @@ NOT_CHECKED = float("-inf")
 
 
 class SegmentReader:
-    """Reads the first `size` bytes of the file: whole batches of the offsets from `base_offset` up to `next_offset`.
+    """The reads of a segment's first `size` bytes: the whole batches from `base_offset` up to `next_offset`.
 
     Methods raise OSError, and KafkaError with KAFKA_STORAGE_ERROR when the file is damaged.
     """
@@ -53,8 +53,14 @@ class SegmentReader:
         """A returned region could not be read: until a read succeeds, regions are read before they are returned."""
         self._hints: dict[int, int] = {}
 
+    @property
+    def aborted_count(self) -> int:
+        """Return the number of aborted transactions whose marker lies in the segment."""
+        aborted = self.indexes.aborted
+        return 0 if aborted is None else len(aborted)
+
     def headers(self, position: int, end: int | None = None) -> Iterator[tuple[int, Header]]:
-        """(position, header) of the readable batches from `position` on, up to `end` or the segment's size."""
+        """Yield (position, header) of the readable batches from `position` on, up to `end` or the segment's size."""
         stop = self.size if end is None else end
         if not self.damage:
             return headers(self.file, self.path, position, stop)
@@ -69,14 +75,14 @@ class SegmentReader:
         return chain.from_iterable(extents(file, path, *part) for part in stretches(self.damage, position, stop))
 
     def take_damage(self, ranges: tuple[DamagedRange, ...]) -> None:
-        """Replace the damaged ranges; these parts are not read any more."""
+        """Replace the damaged ranges of the segment, which are not read any more."""
         self.damage = ranges
         self._hints.clear()
 
     def position_from(self, offset: int) -> int | None:
         """Return the position of the batch that has `offset`.
 
-        If no batch has it, or it is damaged, return that of the next readable batch.
+        If no batch has `offset`, or that batch is damaged, return the position of the next readable batch.
         """
         damaged = range_at(self.damage, offset)
         if damaged is None:
@@ -84,7 +90,7 @@ class SegmentReader:
         return damaged.end if damaged.end < self.size else None
 
     def position_of(self, offset: int) -> int | None:
-        """Position of the batch that has `offset`, or of the next one if none has it; None past the end.
+        """Return the position of the batch that has `offset`, or of the next one if none has it; None past the end.
 
         Raises KafkaError with CORRUPT_MESSAGE for an offset in a damaged range.
         """
@@ -130,7 +136,7 @@ class SegmentReader:
         raise DamagedFileError(self.path, start)
 
     def end_position(self, offset: int) -> int | None:
-        """Position to cut the file at, so that the segment ends at `offset`; None past the end.
+        """Return the position to cut the file at, so that the segment ends at `offset`; None past the end.
 
         A batch or a damaged range ends or begins at `offset`.
         """
@@ -140,7 +146,7 @@ class SegmentReader:
         return self.position_of(offset)
 
     def end_below(self, offset: int) -> int:
-        """End of the last batch that ends at or below `offset`; the base offset if there is none.
+        """Return the end of the last batch that ends at or below `offset`; the base offset without such a batch.
 
         A damaged range counts as one batch.
         """
@@ -251,10 +257,11 @@ class SegmentReader:
         hints[offset] = position
 
     def search_start(self, timestamp: int, from_offset: int) -> int | None:
-        """Position of a batch before which no record from offset `from_offset` on is as new as `timestamp`.
+        """Return the position at which to search for the first record of `timestamp` or later; None past the end.
 
-        With each offset entry, the time index gets an entry if the greatest timestamp has changed. So the first batch
-        that is new enough lies at most one index interval before the first entry with such a timestamp.
+        No record from `from_offset` on and before this position is as new as `timestamp`. With each offset entry, the
+        time index gets an entry if the greatest timestamp has changed. So the first batch that is new enough lies at
+        most one index interval before the first entry with such a timestamp.
         """
         entry = self.indexes.times.entries.ceiling(timestamp)
         indexed = (

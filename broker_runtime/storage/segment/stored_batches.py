@@ -18,7 +18,7 @@ _EXTENT = Struct(">qi4xb6xi")
 
 
 class DamagedFileError(KafkaError):
-    """The segment's file does not have a batch at this position."""
+    """Error for a segment's file that does not have a batch at the expected position."""
 
     def __init__(self, path: Path, position: int) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} is damaged at byte {position}")
@@ -26,7 +26,7 @@ class DamagedFileError(KafkaError):
 
 
 def extents(file: File, path: Path, position: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """(position, end, base offset, last offset) of the batches from `position` up to `stop`, for the fetch path."""
+    """Yield (position, end, base offset, last offset) of the batches from `position` to `stop`, for the fetch path."""
     chunk = b""
     start = position
     unpack = _EXTENT.unpack_from
@@ -46,7 +46,10 @@ def extents(file: File, path: Path, position: int, stop: int) -> Iterator[tuple[
 
 
 def holds_batch_for(file: File, position: int, stop: int, offset: int) -> bool:
-    """Whether a batch seems to begin at `position` that ends at `offset` or later, before `stop`. Raises OSError."""
+    """Return whether a batch seems to begin at `position` and ends at `offset` or later, before `stop`.
+
+    Raises OSError.
+    """
     head = file.pread(_EXTENT.size, position)
     if len(head) < _EXTENT.size:
         return False
@@ -88,7 +91,7 @@ def batches(
 
 
 def headers(file: File, path: Path, position: int, stop: int) -> Iterator[tuple[int, Header]]:
-    """(position, header) of the batches from `position` up to `stop`."""
+    """Yield (position, header) of the batches from `position` up to `stop`."""
     chunk = b""
     start = position
     while position + HEADER_BYTES <= stop:

@@ -35,7 +35,7 @@ from broker_runtime.wire.encoding.varint import read_uvarint
 from broker_runtime.wire.limits import ItemBudget
 
 Step = Callable[[Buffer, int, dict[str, Any]], int]
-"""Reads one or more fields into the values, returns the offset after them."""
+"""A function that reads one or more fields into the values, and returns the offset after them."""
 
 _INT8 = Struct(">b")
 _LEAVES_OF_A_STEP = 8
@@ -45,14 +45,17 @@ _FREED_IN_A_STEP = 8
 
 
 def read_entity(kind: Any, body: bytes) -> Any:
-    """One `kind`, from the beginning of `body`. Raises ProtocolError if the bytes do not have this form."""
+    """Read a message of type `kind` from the beginning of `body`.
+
+    Raises ProtocolError if the bytes do not have this form.
+    """
     return _entity(kind).read(body, 0)[0]
 
 
 def read_in_steps(kind: Any, body: Buffer, budget: ItemBudget) -> Steps[Any]:
-    """Read a long message of one `kind` from the beginning of `body`, and count its items and tagged fields.
+    """Read a long message of type `kind` from the beginning of `body`, and count its items and tagged fields.
 
-    Raises RequestTooLargeError, too.
+    Raises ProtocolError and RequestTooLargeError.
     """
     part = _entity(kind)
     assert part.in_steps is not None
@@ -61,15 +64,16 @@ def read_in_steps(kind: Any, body: Buffer, budget: ItemBudget) -> Steps[Any]:
 
 
 def zeros(kind: Any) -> Any:
-    """Return a struct whose fields are all zero: kio has no default for a struct in a tagged field."""
+    """Return a struct of type `kind` whose fields are all zero: kio has no default for a struct in a tagged field."""
     part = _entity(kind)
     return part.read(bytes(part.least), 0)[0]
 
 
 def released(entity: Any) -> Steps[None]:
-    """Empty the arrays of a message that is not needed any more. Freeing all of its items at once would be a long step.
+    """Empty the arrays of a message that is not needed any more.
 
-    A step frees at most `_FREED_IN_A_STEP` items, whether their own arrays are empty or not.
+    Freeing all of its items at once would be a long step. A step frees at most `_FREED_IN_A_STEP` items, whether their
+    own arrays are empty or not.
     """
     kind: Any = type(entity)
     for name in _arrays_of(kind):
@@ -99,7 +103,7 @@ def _arrays_of(kind: Any) -> Sequence[str]:
 
 
 class _Fields:
-    """How the fields of one struct are read: the plain ones in their order, then the tagged ones by their tag."""
+    """The reading of one struct's fields: the plain ones in their order, then the tagged ones by their tag."""
 
     def __init__(self, kind: Any) -> None:
         self.flexible = bool(kind.__flexible__)

@@ -24,7 +24,7 @@ A = TypeVar("A")
 
 Fields = Mapping[str, object]
 Pack = Callable[[Any], bytes]
-"""Returns the bytes of one value."""
+"""A function that returns the bytes of one value."""
 
 _LEAVES_OF_A_STEP = 8
 """Structs without arrays that are packed between two breaks: some tens of microseconds."""
@@ -57,7 +57,7 @@ class Pieces:
         self.size = 0
 
     def add(self, part: bytes) -> None:
-        """Add bytes. Raises what `check_size` raises."""
+        """Append bytes to the message. Raises the error of `check_size`."""
         size = len(part)
         if size >= _PIECE_BYTES:
             self._join()
@@ -71,7 +71,7 @@ class Pieces:
             self._join()
 
     def all(self) -> Sequence[bytes]:
-        """All pieces; nothing is added any more."""
+        """Return all pieces, after which nothing is added any more."""
         self._join()
         return self._pieces
 
@@ -91,8 +91,8 @@ def _made_before(_: object) -> Steps[Fields]:
 class MadeItems(Generic[A]):
     """The items of an array of structs with arrays in them, each made when it is packed.
 
-    All of them at once would take many times the bytes of the message. `make` returns the fields of an item. It is
-    released when the items are made, once: it may refer to a call that refers to these items.
+    All of them at once would take many times the bytes of the message. `make` returns the fields of an item. The items
+    can be read once: the object then drops `make`, which may refer to a call that refers to this object.
     """
 
     __slots__ = ("_items", "_make")
@@ -114,7 +114,7 @@ PackInSteps = Callable[[Any, Pieces], Steps[None]]
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How a value is packed.
+    """The way in which a value is packed.
 
     A plain number has a `layout`, and `convert` if the value is not that number itself. Structs and arrays have
     `in_steps`. `is_leaf` is true for a struct without arrays.
@@ -128,12 +128,12 @@ class _Form:
 
 
 def encode_entity(kind: Any, content: Fields) -> bytes:
-    """Return the bytes of the message `kind` with these fields."""
+    """Return the bytes of a message of type `kind` with these fields."""
     return _struct(kind).pack(content)
 
 
 def encode_in_steps(kind: Any, content: Fields, pieces: Pieces) -> Steps[None]:
-    """Append the bytes of a long message to `pieces`, in steps."""
+    """Append the bytes of a long message of type `kind` to `pieces`, in steps."""
     in_steps = _struct(kind).in_steps
     assert in_steps is not None
     yield from in_steps(content, pieces)

@@ -21,9 +21,12 @@ from broker_runtime.wire.limits import ItemBudget, check_text
 
 Buffer = bytes | memoryview
 Read = Callable[[Buffer, int], tuple[Any, int]]
-"""(buffer, offset) -> the value and the offset after it."""
+"""A function that reads a value of the buffer at an offset, and returns the value and the offset after it."""
 ReadInSteps = Callable[[Buffer, int, ItemBudget], Steps[tuple[Any, int]]]
-"""(buffer, offset, budget) -> steps that return the value and the offset after it, for values that may be long."""
+"""A function that returns steps for reading a value, which may be long.
+
+The arguments are buffer, offset and budget; the steps return the value and the offset after it.
+"""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")
@@ -44,10 +47,10 @@ NUMBERS: Mapping[str, Struct] = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How to read a value, and how many bytes it takes at least.
+    """A kind of value: how to read it, and its least number of bytes.
 
-    A plain number has a `layout`. A value that begins with its length, -1 for null, has `length` to read that. Arrays
-    and structs have `in_steps`; a struct without arrays also has `counted`, which reads it at once.
+    A plain number has a `layout`. A value that begins with its length, -1 for null, has `length` to read the length.
+    Arrays and structs have `in_steps`; a struct without arrays also has `counted`, which reads the struct at once.
     """
 
     read: Read
@@ -161,7 +164,7 @@ _SPECIAL: Mapping[str, Part] = {
 
 
 def compact_length(buffer: Buffer, at: int) -> tuple[int, int]:
-    """Read a compact length; -1 for null."""
+    """Read a compact length of the buffer at offset `at`; -1 for null. Return the length, and the offset after it."""
     value, at = read_uvarint(buffer, at)
     return value - 1, at
 

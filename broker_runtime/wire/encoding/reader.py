@@ -24,7 +24,7 @@ def _uuid(raw: bytes) -> UUID:
 
 
 class FrameCursor:
-    """A `position` in one frame, which advances as bytes are read; callers may go back to an earlier one."""
+    """A frame and the `position` up to which its bytes were read. Callers may go back to an earlier position."""
 
     __slots__ = ("_frame", "position")
 
@@ -38,11 +38,11 @@ class FrameCursor:
 
     @property
     def left(self) -> int:
-        """Number of bytes that have not been read."""
+        """Return the number of bytes that have not been read."""
         return len(self._frame) - self.position
 
     def view(self, length: int) -> memoryview:
-        """Return the next bytes, valid as long as the frame is."""
+        """Return the next `length` bytes, which are valid as long as the frame."""
         end = self.position + length
         if end > len(self._frame):
             raise self._cut_short()
@@ -51,7 +51,7 @@ class FrameCursor:
         return view
 
     def fixed(self, layout: Struct) -> tuple[int, ...]:
-        """Read adjacent fixed-size fields at once."""
+        """Read adjacent fixed-size fields at once, and return their values."""
         at = self.position
         try:
             values = layout.unpack_from(self._frame, at)
@@ -72,7 +72,7 @@ class FrameCursor:
 
 
 class RequestReader(FrameCursor):
-    """Reads the fields of one request's body. `flexible` selects compact lengths and tagged fields (KIP-482)."""
+    """Reader of the fields of one request's body. `flexible` selects compact lengths and tagged fields (KIP-482)."""
 
     __slots__ = ("flexible", "limits")
 
@@ -88,11 +88,11 @@ class RequestReader(FrameCursor):
 
     @property
     def counts(self) -> int:
-        """Items counted so far, for `go_back`."""
+        """Return the number of items counted so far, for `go_back`."""
         return 0
 
     def go_back(self, position: int, counts: int) -> None:
-        """Return to an earlier position, with the items counted until then."""
+        """Return to an earlier position, and to the number of items counted until then."""
         del counts
         self.position = position
 
@@ -101,7 +101,10 @@ class RequestReader(FrameCursor):
         return CountingReader(self._frame, self.position, self.flexible, ItemBudget(self.limits, api_key))
 
     def array_length(self) -> int:
-        """Return the number of items of an array that may not be null. Never more than the bytes that are left."""
+        """Return the number of items of an array that may not be null.
+
+        The number is never more than the bytes that are left.
+        """
         count = self._length(_INT32)
         if count < 0:
             raise ProtocolError("malformed", "an array is null")
@@ -110,7 +113,7 @@ class RequestReader(FrameCursor):
         return count
 
     def nullable_array_length(self) -> int:
-        """Return the number of items of an array, -1 for null."""
+        """Return the number of items of an array; -1 for null."""
         count = self._length(_INT32)
         if count > len(self._frame) - self.position:
             raise self._cut_short()
@@ -127,7 +130,7 @@ class RequestReader(FrameCursor):
         return None if length < 0 else self._text(length)
 
     def nullable_bytes(self) -> memoryview | None:
-        """Return a view into the frame, valid as long as the frame is."""
+        """Return the bytes of a field as a view into the frame, valid as long as the frame; None for null."""
         length = self._length(_INT32)
         if length < 0:
             return None
@@ -146,7 +149,7 @@ class RequestReader(FrameCursor):
                 self.position = skip_tagged_fields(frame, at, self.limits)
 
     def tagged_field(self, wanted: int) -> memoryview | None:
-        """End the struct like `end_struct`, and return the content of one tagged field; None if it is missing."""
+        """End the struct like `end_struct`, and return the content of one tagged field; None for a missing field."""
         found, begin = None, self.position
         count, self.position = read_uvarint(self._frame, begin)
         self.limits.check_tagged_fields(count)
@@ -193,7 +196,7 @@ class RequestReader(FrameCursor):
 
 
 class CountingReader(RequestReader):
-    """Reads a request that is long enough to exceed a limit: its items are counted as they are announced."""
+    """Reader of a request that is long enough to exceed a limit. Items are counted as soon as their number is read."""
 
     __slots__ = ("_budget",)
 

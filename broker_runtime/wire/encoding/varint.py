@@ -7,7 +7,10 @@ from kafka_bytes.errors import FormatError
 
 
 def read_uvarint(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
-    """(value, offset after it). Raises ProtocolError past the end or over five bytes."""
+    """Return an unsigned varint of the buffer at offset `at`, and the offset after it.
+
+    Raises ProtocolError past the end or over five bytes.
+    """
     try:
         byte = buffer[at]
         return (byte, at + 1) if byte < 0x80 else varints.read_uvarint(buffer, at)

@@ -25,7 +25,7 @@ if command -v ip > /dev/null; then ip link add probe type bridge; fi
 
 
 def why_not() -> str | None:
-    """Return what only the owner of this machine can provide for nodes, or None if nothing is missing."""
+    """Return why only the owner of this machine can provide nodes; None if nothing is missing."""
     if os.geteuid() != 0:
         return "nodes take root, and this is not root"
     if lacking := [program for program in PROGRAMS if shutil.which(program) is None]:

@@ -24,7 +24,7 @@ _TIMEOUT_S = 900
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """`chart` is a folder, `archive` a docker archive of the image `sluicegate:VERSION`."""
+    """The previous release: `chart` is a folder, `archive` a docker archive of the image `sluicegate:VERSION`."""
 
     chart: Path
     archive: Path

@@ -26,7 +26,7 @@ def install_operator(*values: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NodeBroker:
-    """What changes if a broker is restarted in any way, and its node."""
+    """The facts about a broker that change with any restart, and its node."""
 
     pod: str
     uid: str

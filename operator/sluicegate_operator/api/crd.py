@@ -94,7 +94,7 @@ def _column(column: PrinterColumn) -> Json:
 
 
 def schema(model: type[Resource]) -> Json:
-    """Return the structural schema of a kind; its description is the docstring of the class."""
+    """Return the structural schema of a kind. Its description is the docstring of the class."""
     raw = model.model_json_schema(by_alias=True, mode="validation")
     spec = _structural(raw["properties"]["spec"], raw["$defs"])
     status = _without_defaults(_structural(raw["properties"]["status"], raw["$defs"]))

@@ -24,7 +24,7 @@ from sluicegate_operator.api.schema.metadata import Resource
 
 @dataclass(frozen=True, slots=True)
 class CustomKind:
-    """A custom resource.
+    """A kind of custom resources.
 
     Each change that users make to an object marks `queues`, in this order. They are empty for a kind that only the
     operator writes: see handlers/watch.py. `owns_children`: its objects own others, which Kubernetes deletes after
@@ -46,7 +46,7 @@ class CustomKind:
 
     @property
     def by_users(self) -> bool:
-        """Whether users write objects of the kind. The operator reacts to each change of these objects."""
+        """Return whether users write objects of the kind. The operator reacts to each change of these objects."""
         return bool(self.queues)
 
 

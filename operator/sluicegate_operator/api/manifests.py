@@ -20,6 +20,7 @@ from sluicegate_operator.api.models.replica_numbers import cluster_contradiction
 from sluicegate_operator.api.models.topic import Topic
 from sluicegate_operator.api.schema.metadata import API_VERSION, DEFAULT_NAMESPACE, GROUP, Resource
 from sluicegate_operator.api.schema.rules import Problem, broken_rules
+from sluicegate_operator.api.yaml_documents import documents_of
 
 SUFFIXES = (".yaml", ".yml", ".json")
 Found = TypeVar("Found", bound=Resource)
@@ -27,12 +28,12 @@ Found = TypeVar("Found", bound=Resource)
 _EMPTY = "is empty; write its manifests into it again, or remove the file to delete its objects"
 
 FILE_BYTES_MAX = 4 << 20
-"""The API server accepts 1.5 MB in one object; a file may have several."""
+"""Limit of a file in bytes. The API server accepts 1.5 MB in one object; a file may have several."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestError(Exception):
-    """One problem. `document` counts from 0 in the file; None means the whole file."""
+    """One problem of a file. `document` counts from 0 in the file; None means the whole file."""
 
     file: str
     document: int | None
@@ -45,7 +46,7 @@ class ManifestError(Exception):
 
 
 class InvalidManifest(ValueError):  # noqa: N818 - it is what the manifest is
-    """The manifest has at least one problem; they are in `problems`."""
+    """Error for a manifest with problems, which are in `problems`."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))
@@ -72,7 +73,7 @@ class Manifests:
 
 
 def parse_resource(mapping: Mapping[str, Any], old: Resource | None = None) -> Resource:
-    """Parse a user's manifest.
+    """Parse a user's manifest of a custom resource.
 
     Raises InvalidManifest with every problem, including unknown fields, which may be typing mistakes. With `old`, the
     transition rules are checked too.
@@ -81,7 +82,7 @@ def parse_resource(mapping: Mapping[str, Any], old: Resource | None = None) -> R
 
 
 def read_stored(mapping: Mapping[str, Any]) -> Resource:
-    """Parse an object from the API server. An unknown field belongs to another version of the CRD, and is ignored.
+    """Parse an object from the API server. Unknown fields belong to another version of the CRD, and are ignored.
 
     Raises InvalidManifest with every problem.
     """
@@ -183,19 +184,24 @@ def _documents(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[t
                 # Another program has emptied the file to write it again, or an error has: its objects must not go.
                 errors.append(ManifestError(str(file), None, "", _EMPTY))
                 continue
-            documents = list(yaml.load_all(text, Loader=_Loader))
+            documents = list(documents_of(text))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             errors.append(ManifestError(str(file), None, "", f"cannot be read: {_sentence(error)}"))
             continue
         for index, document in enumerate(documents):
             if document is None:
                 continue
-            if isinstance(document, dict) and document.get("kind") == "List":
-                yield from ((str(file), index, item) for item in document.get("items") or [])
-            elif isinstance(document, dict):
-                yield str(file), index, document
-            else:
-                errors.append(ManifestError(str(file), index, "", "must be a mapping with apiVersion and kind"))
+            is_list = isinstance(document, dict) and document.get("kind") == "List"
+            items = document.get("items") if is_list else [document]
+            if not isinstance(items, list | None):
+                errors.append(ManifestError(str(file), index, "items", "must be a list of manifests"))
+                continue
+            for item in items or ():
+                if isinstance(item, dict):
+                    yield str(file), index, item
+                else:
+                    sentence = "must be a mapping with apiVersion and kind"
+                    errors.append(ManifestError(str(file), index, "items" if is_list else "", sentence))
 
 
 def _sentence(error: Exception) -> str:
@@ -221,26 +227,6 @@ def _files(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[Path]
             yield path
         else:
             errors.append(ManifestError(str(path), None, "", "does not exist; name an existing file or folder"))
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML as kubectl reads it: dates stay text, and a mapping with the same key twice is refused."""
-
-    yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
-                continue
-            if key.value in seen:
-                sentence = f"the key {key.value} occurs twice; remove one of them"
-                raise yaml.constructor.ConstructorError(None, None, sentence, key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
 
 
 def _without_nulls(value: Any) -> Any:

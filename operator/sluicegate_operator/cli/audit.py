@@ -145,6 +145,7 @@ _PASSED_ON = {
     "failures": "Show which error which client got, from which API and topic.",
     "cost": "Show what each client, principal or topic costs.",
     "storms": "Show the connection storms, the latest first.",
+    "recommend": "Show the limits on connections that the results recommend. `sluicegate recommend` writes manifests.",
     "what-if": "Replay the connections of a log under limits in JSON. `sluicegate what-if` tries ConnectionQuotas.",
     "package": "Create the two files for spark-submit to run the pipeline on a Spark cluster.",
 }

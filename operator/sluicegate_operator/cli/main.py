@@ -45,6 +45,10 @@ COMMANDS = {
         "show what quotas would have delayed and rejected, by replaying the connections of an audit log",
         "manifests.what_if",
     ),
+    "recommend": Command(
+        "print the limits on connections that an audit log recommends, as ConnectionQuotas with their reasons",
+        "manifests.recommend",
+    ),
     "validate": Command("check manifests as the API server would, offline", "manifests.validate"),
     "storm": Command("open many connections to a listener to test its limits", "storms.storm"),
     "crds": Command("print or write the CustomResourceDefinitions", "manifests.crds"),

@@ -26,6 +26,11 @@ FilesOption = Annotated[
     typer.Option("-f", "--filename", help="A manifest or a folder of manifests; may be repeated."),
 ]
 
+OptionalFilesOption = Annotated[
+    list[Path] | None,
+    typer.Option("-f", "--filename", help="A manifest or a folder of manifests; may be repeated."),
+]
+
 NamespaceOption = Annotated[
     str | None,
     typer.Option("-n", "--namespace", help="Ask in Kubernetes, in this namespace."),

@@ -19,7 +19,10 @@ class ChangedMessages(Generic[Subject]):
     _said: dict[Subject, tuple[str, float]] = field(default_factory=dict)
 
     def note(self, subject: Subject, sentence: str, now_s: float) -> float | None:
-        """Record a sentence. Return None if it is new, otherwise for how many seconds it has been the same."""
+        """Record a sentence of the log about a subject.
+
+        Returns None for a new sentence, otherwise for how many seconds it has been the same.
+        """
         before = self._said.pop(subject, None)
         is_news = before is None or before[0] != sentence
         since_s = now_s if before is None or is_news else before[1]

@@ -23,7 +23,7 @@ from sluicegate_operator.planning.layout.cluster_layout import dynamic_config
 LAGGING_RETRY = Retry(1.0, 10.0)
 
 OwnTagsOf = Callable[[BrokerCluster, Brokers, frozenset[int]], Awaitable[tuple[OwnTags, dict[int, str]]]]
-"""Function that returns the tags that differ between brokers, and by broker id why its tags are unknown.
+"""Function that returns the tags that differ between brokers, and why tags are unknown, by broker id.
 
 Its last argument is the ids of the brokers to include.
 """
@@ -69,7 +69,7 @@ class ConfigReconciler:
         pool = await context.pool(cluster)
         if pool is None:
             return LAGGING_RETRY
-        own, untold = await self._own(cluster, pool)
+        own, unknown = await self._own(cluster, pool)
         not_dynamic = {} if brokers is not None else await self._not_dynamic(pool, desired)
         if not_dynamic is None:
             return LAGGING_RETRY
@@ -83,7 +83,7 @@ class ConfigReconciler:
         looked = _InForce(cluster.metadata.uid, desired, own, places)
         refused = "; ".join([*not_dynamic.values(), *_refusals(result)])
         await self._report(cluster, result, refused, drifted=self._in_force.get(key) == looked)
-        self._note(cluster, progress, {**untold, **result.lagging}, refused)
+        self._note(cluster, progress, {**unknown, **result.lagging}, refused)
         if result.lagging or result.failures:
             self._in_force.pop(key, None)
         elif result.is_complete:

@@ -8,11 +8,11 @@ from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.context.context import REMEMBERED_FIELDS, ExternalContext, now
 from sluicegate_operator.engine.telling import report_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
-from sluicegate_operator.planning.external.external import ConfigProgress, external_status
+from sluicegate_operator.planning.external.external_status import ConfigProgress, external_status
 
 UNREACHABLE_RETRY = Retry(1.0, 15.0)
 FOLLOWERS = (Queue.QUOTAS, Queue.TOPICS, Queue.CONFIGS, Queue.USERS)
-"""Queues that wait until brokers are known."""
+"""The queues that wait until brokers are known."""
 
 
 class ExternalClusters:

@@ -11,12 +11,14 @@ TOLD_AFTER_S = 60.0
 
 @dataclass(slots=True)
 class LastingRefusals:
-    """How long all tries to write objects of a cluster have been refused. `of` is the uid of the cluster."""
+    """The times since when all attempts to write a cluster's objects are refused. `of` is the uid of the cluster."""
 
     _since: ChangedMessages[str] = field(default_factory=ChangedMessages)
 
     def lasts(self, of: str, error: KubeError) -> bool:
-        """Record a refusal that may pass. Return whether refusals have lasted for `TOLD_AFTER_S`.
+        """Record that the API server refused a request, which may pass.
+
+        Return whether refusals have lasted for `TOLD_AFTER_S`.
 
         Two errors do not count. Without an answer of the API server no status can be written either, and the deletion
         of a namespace ends without help.
@@ -27,9 +29,12 @@ class LastingRefusals:
         return lasted_s is not None and lasted_s >= TOLD_AFTER_S
 
     def may_pass(self, of: str, error: KubeError) -> bool:
-        """Return whether a refusal may pass and has not lasted yet: it is retried, and no status reports it."""
+        """Return whether a refusal may pass and has not lasted yet.
+
+        Such a refusal is retried, and no status reports it.
+        """
         return error.retriable and not self.lasts(of, error)
 
     def ended(self, of: str) -> None:
-        """Record a try in which nothing was refused."""
+        """Record an attempt in which nothing was refused."""
         self._since.forget(of)

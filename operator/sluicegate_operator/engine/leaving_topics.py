@@ -22,7 +22,10 @@ log = logging.getLogger(__name__)
 
 
 class LeavingTopics:
-    """Keeps the finalizers of Topics until their topic is deleted, or until it is certain that it never will be."""
+    """The finalizers of Topics.
+
+    They stay until the topic is deleted, or until it is certain that it never will be.
+    """
 
     def __init__(self, context: ReconcileContext, deletion_s: float) -> None:
         self._context = context
@@ -39,7 +42,9 @@ class LeavingTopics:
             await self._context.set_finalizers(reference(topic), finalizers)
 
     async def part_without_cluster(self, key: ClusterKey, snapshot: Snapshot, refusals: Refusals) -> bool:
-        """Return whether no Topic is left that waits for its finalizer's removal.
+        """Let deleted Topics of a missing cluster go, by removing their finalizers.
+
+        Return whether none of them waits for its finalizer's removal.
 
         `refusals` keeps refusals that may pass.
         """
@@ -60,7 +65,9 @@ class LeavingTopics:
         unreadable: Mapping[str, str],
         refusals: Refusals,
     ) -> bool:
-        """Return whether no Topic is left that waits for its topic's deletion.
+        """Let deleted Topics go: delete their topics in Kafka if the Topics say so, and remove the finalizers.
+
+        Return whether none of them waits for its topic's deletion.
 
         `unreadable` are Topics that cannot be read, and `refusals` keeps refusals that may pass.
         """

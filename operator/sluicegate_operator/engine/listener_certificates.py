@@ -28,13 +28,13 @@ class _BadCertificateError(Exception):
 
 
 class ListenerCertificates:
-    """Reads the Secrets that listeners name, and writes the operator's own."""
+    """The certificates of listeners: reads the Secrets that listeners name, and writes the operator's own."""
 
     def __init__(self, secrets: SecretStore) -> None:
         self._secrets = secrets
 
     async def apply(self, listeners: Sequence[BrokerListener], *, read_only: bool) -> dict[str, CertificateSeen]:
-        """Return the certificates by metadata.name. With `read_only` nothing is read or written."""
+        """Return the certificates of listeners by metadata.name. With `read_only` no Secret is read or written."""
         found: dict[str, CertificateSeen] = {}
         for listener in listeners:
             tls = listener.spec.tls

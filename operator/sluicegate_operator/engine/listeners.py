@@ -31,7 +31,10 @@ from sluicegate_operator.planning.listeners.listeners import ListenerSeen, liste
 
 APPLYING_RETRY = Retry(0.5, 10.0)
 WAITING_RETRY = Retry(2.0, 10.0)
-"""Retry while an address is missing: nodes are not watched, and another controller sets a Service's address."""
+"""Retry while an address is missing.
+
+Nodes are not watched, and another controller sets a Service's address.
+"""
 
 
 class ListenerReconciler:
@@ -45,7 +48,9 @@ class ListenerReconciler:
     async def reconcile(self, key: ClusterKey) -> Again:
         """Reconcile the listeners of a cluster. Raises KubeError and UnreadableClusterError.
 
-        A refusal that may pass is raised also after it has been written into a status, so that it is tried again."""
+        A refusal that may pass is raised also after it has been written into a status, so that the listeners are
+        reconciled again.
+        """
         context, refusals = self._context, Refusals()
         snapshot = await context.gather(key, [BROKER_LISTENER])
         cluster, listeners = snapshot.cluster, snapshot.listeners

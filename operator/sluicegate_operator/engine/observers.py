@@ -40,13 +40,13 @@ class ObserverCode(Protocol):
         """Return the modules that these ObserverPlugins name. `refusals` keeps refusals that may pass."""
 
     async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, keeps: bool) -> None:
-        """Give the modules to the brokers, if the cluster allows it.
+        """Give the modules of observers to the brokers, if the cluster allows that.
 
         `keeps`: an ObserverPlugin cannot be read, so no module that may belong to it is removed.
         """
 
     def note(self, cluster: BrokerCluster, plugin: ObserverPlugin) -> str:
-        """Return a note for users about a loaded observer; empty if there is none."""
+        """Return a note for users about a loaded observer; empty without one."""
 
 
 class ObserverReconciler:

@@ -20,9 +20,12 @@ from sluicegate_operator.planning.registrations.racks import RacksPlan, RackWait
 log = logging.getLogger(__name__)
 
 WAITING_EVERY_S = 2.0
-"""Seconds between reconciles while a pod waits: nodes are not watched, so a new label is found by polling."""
+"""Seconds between reconciles while a pod waits for its rack.
+
+Nodes are not watched, so a new label is found by polling.
+"""
 PASSES_WITHIN_S = 30.0
-"""Seconds before a Warning: in a normal installation a pod has no node until its volume is bound."""
+"""Seconds before a Warning about a waiting pod: usually a pod has no node until its volume is bound."""
 
 
 class RackReconciler:

@@ -54,9 +54,12 @@ CHANGED_AGAIN_S = 0.2
 BLOCKED_TOLD_AFTER_S = 15.0
 UNDER_WAY = frozenset({RESTARTING, *WaitReason})
 UNSEEN_MAX = 5
-"""Without a controller's view, the time between two reconciles grows to at most this multiple."""
+"""Limit of the time between two reconciles without a controller's view, as a multiple of the usual time."""
 LOOKS_MAX = 3
-"""Most tries to read matching views: the controller's view and the brokers' metadata are from different moments."""
+"""Maximum number of attempts to read views that match.
+
+The controller's view and the brokers' metadata are from different moments.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class _Seen:
 
 
 class RollReconciler:
-    """Restarts nodes that run with old properties, and scales a cluster, one step at each reconcile."""
+    """Restarts nodes that run with old properties, and scales a cluster. Each reconcile takes one step."""
 
     def __init__(self, context: FleetContext, blocked_told_after_s: float = BLOCKED_TOLD_AFTER_S) -> None:
         """Create the reconciler.
@@ -196,7 +199,7 @@ class RollReconciler:
         return step, None
 
     async def report_wait(self, cluster: BrokerCluster, step: WaitForNodes) -> None:
-        """Log once why the roll waits, and record a Warning if it stays blocked."""
+        """Log once why the roll waits, and record a Warning if the roll stays blocked."""
         sentence = f"{step.reason}: {step.message}"
         lasted_s = self._waits.note(cluster.metadata.uid, sentence, asyncio.get_running_loop().time())
         if lasted_s is None:

@@ -32,19 +32,22 @@ from sluicegate_operator.planning.rolls.scale import (
 log = logging.getLogger(__name__)
 
 CHANGED_RETRY = Retry(0.2, 10.0)
-"""Retry after the cluster has changed since it was read."""
+"""Retry after the cluster has changed since the reconcile read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The observed state for which a step was planned. `moving`: whether partitions are being reassigned."""
+    """The observed state of a cluster for which a step of scaling was planned.
+
+    `moving`: whether partitions are being reassigned.
+    """
 
     snapshot: Snapshot
     nodes: NodesSeen
     pool: BrokerPool | None
     moving: bool
     unchanged: Callable[[], Awaitable[None]]
-    """Function that raises KubeConflictError if the cluster or its listeners have changed since."""
+    """Function that raises KubeConflictError if the cluster or its listeners have changed since then."""
 
 
 class Scaling:
@@ -55,11 +58,9 @@ class Scaling:
         self._refusals = LastingRefusals()
 
     async def act(self, cluster: BrokerCluster, view: Scale, step: ScaleStep) -> tuple[ScaleStep, Again]:
-        """Carry out the step.
+        """Carry out a step of scaling a cluster's brokers. Raises KubeError.
 
-        Return it with its outcome, and the time of the next reconcile. Raises KubeError.
-
-        That time is None if nothing is left to do.
+        Returns the step with its outcome, and the time of the next reconcile; None if nothing is left to do.
         """
         context = self._context
         every_s, current = context.fleet.poll_every_s, view.nodes.broker_count

@@ -20,8 +20,8 @@ async def write_one_of_many(
 ) -> Found | None:
     """Write the status of one of several objects of a cluster, like `ReconcileContext.write_status`.
 
-    Returns None also if the API server refuses it, and the other objects do not wait. The log reports a refusal for
-    good once; `refusals` keeps one that may pass. Raises KubeError if that concerns all objects.
+    If the API server refuses the write, returns None, and the other objects do not wait. The log reports a refusal for
+    good once; `refusals` keeps one that may pass. Raises KubeError for an error that concerns all objects.
     """
     try:
         return await context.write_status(resource, status, without=without)
@@ -48,7 +48,7 @@ def pass_over(context: ReconcileContext, name: str, uid: str, error: KubeError, 
 
 
 async def report_stalled(context: ReconcileContext, resource: Resource, status: Status) -> None:
-    """Record a Warning when the new `status` is Stalled and the old one was not.
+    """Record a Warning when the new `status` is Stalled and the old status was not.
 
     Objects that cannot be read are reported by `report_unreadable` instead.
     """
@@ -61,7 +61,10 @@ async def report_stalled(context: ReconcileContext, resource: Resource, status: 
 
 
 async def report_certificates(context: ReconcileContext, cluster: BrokerCluster, seen: CertificatesSeen | None) -> None:
-    """Record a Warning about what prevents the renewal of a cluster's own certificates, once while it lasts."""
+    """Record a Warning about what prevents the renewal of a cluster's own certificates.
+
+    The Warning comes once while the cause lasts.
+    """
     found = certificates_finding(seen) if seen is not None and (seen.problem or seen.ending) else None
     said = "" if found is None else found.message
     if context.is_news(said, "certificates", cluster.metadata.uid) and found is not None:
@@ -70,6 +73,6 @@ async def report_certificates(context: ReconcileContext, cluster: BrokerCluster,
 
 
 async def report_foreign_scale(context: ReconcileContext, cluster: BrokerCluster, sentences: Iterable[str]) -> None:
-    """Record one Warning for each set of nodes that another client had scaled."""
+    """Record a Warning for each set of nodes that another client has scaled; `sentences` describe them."""
     for sentence in sentences:
         await context.post(cluster, "Warning", "ScaledByOthers", sentence)

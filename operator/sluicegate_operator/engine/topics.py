@@ -44,7 +44,7 @@ WAITING_RETRY = Retry(2.0, 10.0)
 REASSIGNING_EVERY_S = 2.0
 """Seconds between reconciles during a reassignment, because no event reports its end."""
 SEEN_TOGETHER = 100
-"""Most topics that are read with one request, before the first of them is changed."""
+"""Maximum number of topics that are read with one request, before the first of them is changed."""
 
 
 class TopicReconciler:

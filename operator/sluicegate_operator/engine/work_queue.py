@@ -36,29 +36,35 @@ _IDLE_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A key has not settled: retry after `first_s` seconds, then after longer delays, up to `max_s`."""
+    """The delays of retries for a key that has not settled.
+
+    The first retry is after `first_s` seconds. Later delays grow up to `max_s`.
+    """
 
     first_s: float = FIRST_RETRY_S
     max_s: float = RETRY_MAX_S
 
     def delay_s(self, failures: int, chance: float) -> float:
-        """Return the delay in seconds.
+        """Return the delay of the next retry in seconds.
 
-        `failures` counts from 1, in a row. `chance` in 0..1 spreads callers over half of the delay.
+        `failures` counts the consecutive failures from 1. `chance` in 0..1 spreads callers over half of the delay.
         """
         delay: float = min(self.max_s, self.first_s * 2 ** min(failures - 1, 16))
         return delay * (0.5 + chance / 2)
 
 
 REFUSED_RETRY = Retry(10.0, 60.0)
-"""Retry after a refusal: no event reports that a policy, a quota, a name, a port or a broker allows the change now."""
+"""Retry after a refusal.
+
+No event reports that a policy, a quota, a name, a port or a broker allows the change now.
+"""
 
 Again = float | Retry | None
-"""When to reconcile again: after so many seconds, as a retry, or never."""
+"""The time of the next reconcile: after so many seconds, as a retry, or never."""
 
 
 def unless_refused(refusals: Refusals, again: Again) -> Again:
-    """Return `again`. Raises the first of `refusals`.
+    """Return `again` if there are no `refusals`; otherwise raise the first of them.
 
     After a refusal the work is repeated no later than `again` says, because the other objects of the key need it.
     """
@@ -75,19 +81,19 @@ def _retry_of(error: KubeError | KafkaAdminError) -> Retry:
 
 @dataclass(slots=True)
 class DueTimes(Generic[K]):
-    """When each key is due, in seconds of the caller's clock."""
+    """The times when keys are due, in seconds of the caller's clock."""
 
     due_s: dict[K, float] = field(default_factory=dict)
     running: dict[K, float] = field(default_factory=dict)
-    """Start times of the work in progress."""
+    """Start times of the work in progress, by key."""
     failures: dict[K, int] = field(default_factory=dict)
 
     def mark(self, key: K, at_s: float) -> None:
-        """Make the key due at `at_s`, or earlier if it already was."""
+        """Make the work of a key due at `at_s`. A key that is due earlier stays so."""
         self.due_s[key] = min(at_s, self.due_s.get(key, at_s))
 
     def take(self, now_s: float) -> K | None:
-        """Take the key that has been due longest and may be worked on; keys that do not fail come first."""
+        """Take the key that has been due longest and may be worked on. Keys that do not fail come first."""
         ready = [(key in self.failures, at_s, key) for key, at_s in self._takeable() if at_s <= now_s]
         if not ready:
             return None
@@ -103,7 +109,7 @@ class DueTimes(Generic[K]):
             self.mark(key, again_at_s)
 
     def failed(self, key: K, now_s: float, chance: float, retry: Retry = Retry()) -> float:
-        """Record a failure, and return the delay until the retry."""
+        """Record a failure of the key's work, and return the delay until the retry."""
         self.running.pop(key, None)
         count = self.failures[key] = self.failures.get(key, 0) + 1
         delay_s = retry.delay_s(count, chance)
@@ -114,11 +120,14 @@ class DueTimes(Generic[K]):
         return min((at_s for _, at_s in self._takeable()), default=None)
 
     def is_due(self, key: K, now_s: float) -> bool:
-        """Return whether the key is due, also while it is worked on: it was marked since that work began."""
+        """Return whether the work of a key is due.
+
+        A key that is being worked on is due if it was marked since that work began.
+        """
         return self.due_s.get(key, now_s + 1) <= now_s
 
     def oldest_s(self, now_s: float) -> float:
-        """Return how long the oldest key has been due or worked on; a failed key that waits is not due."""
+        """Return for how long the oldest key has been due or worked on. A failed key that waits is not due."""
         return max(0.0, now_s - min([*list(self.due_s.values()), *list(self.running.values())], default=now_s))
 
     def _takeable(self) -> Iterator[tuple[K, float]]:
@@ -129,7 +138,7 @@ class DueTimes(Generic[K]):
 
 
 class WorkQueue(Generic[K]):
-    """Runs `work(key)` for each due key; it returns when to reconcile again."""
+    """A queue that runs `work(key)` for each due key. The work returns when to reconcile the key again."""
 
     def __init__(self, name: str, work: Callable[[K], Awaitable[Again]]) -> None:
         self.name = name
@@ -160,7 +169,7 @@ class WorkQueue(Generic[K]):
         return self._schedule.oldest_s(now_s)
 
     async def run(self) -> None:
-        """Run until cancelled; work in progress is cancelled with it."""
+        """Run the queue until cancelled, which also cancels work in progress."""
         loop = asyncio.get_running_loop()
         try:
             while True:

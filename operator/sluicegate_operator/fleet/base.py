@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, order=True)
 class BrokerAddress:
-    """Where one broker answers: the Kafka listener that the operator uses.
+    """The address of one broker's Kafka listener that the operator uses.
 
     `up`: its pod or process reports ready. Other brokers get a short timeout, so that a roll does not delay limits.
-    `barred`: why the operator neither queries nor changes what answers there; empty for a broker that may be queried.
+    `barred`: why the operator neither queries nor changes the process at this address; empty for a broker that may be
+    queried.
     """
 
     broker_id: int

@@ -16,13 +16,13 @@ from sluicegate_operator.resources.secrets.cluster_secrets import OPERATOR_CERTI
 from sluicegate_operator.resources.secrets.listener_stores import TRUSTSTORE
 
 FRESH_S = 10.0
-"""Seconds for which the Secret is used before it is read again."""
+"""Seconds for which the content of the Secret is used before the next read."""
 
 ReadSecret = Callable[[str, str], Awaitable[Mapping[str, bytes] | None]]
 
 
 class NoNodeSecurityError(Exception):
-    """There is no certificate to connect with; the message is a sentence."""
+    """Error if there is no certificate for connections to nodes. The message is a sentence."""
 
 
 @dataclass(slots=True)
@@ -34,14 +34,14 @@ class _Known:
 
 
 class NodeSecurity:
-    """The settings by cluster. Belongs to one event loop."""
+    """The security settings for connections to nodes, by cluster. Belongs to one event loop."""
 
     def __init__(self, read_secret: ReadSecret) -> None:
         self._read_secret = read_secret
         self._known: dict[tuple[str, str], _Known] = {}
 
     async def of(self, cluster: BrokerCluster) -> ClientSecurity:
-        """Return the settings for the nodes of a bundled cluster. Raises NoNodeSecurityError."""
+        """Return the security settings for the nodes of a bundled cluster. Raises NoNodeSecurityError."""
         if cluster.spec.cluster_ca is None:
             return PLAINTEXT
         known = self._known.setdefault((cluster.namespace, cluster.name), _Known())
@@ -62,7 +62,7 @@ class NodeSecurity:
         self.note(cluster, data)
 
     def note(self, cluster: BrokerCluster, data: Mapping[str, bytes]) -> None:
-        """Use these certificates from now on. Raises NoNodeSecurityError."""
+        """Use these certificates for connections to the cluster's nodes from now on. Raises NoNodeSecurityError."""
         known = self._known.setdefault((cluster.namespace, cluster.name), _Known())
         known.security = security_of(cluster, data)
         known.uid, known.at_s = cluster.metadata.uid, asyncio.get_running_loop().time()
@@ -72,12 +72,15 @@ class NodeSecurity:
 
 
 def security_of(cluster: BrokerCluster, data: Mapping[str, bytes]) -> ClientSecurity:
-    """Return the settings by the data of the Secret of nodes. Raises NoNodeSecurityError."""
+    """Return the security settings in the data of the Secret of nodes. Raises NoNodeSecurityError."""
     return security_in(data, nodes_secret_name(cluster.name), server_name(cluster, Role.BROKER))
 
 
 def security_in(data: Mapping[str, bytes], secret: str, name: str) -> ClientSecurity:
-    """Return the settings; `name` is the one of the nodes' certificate. Raises NoNodeSecurityError."""
+    """Return the security settings in a Secret's data. Raises NoNodeSecurityError.
+
+    `name` is the name in the nodes' certificate.
+    """
     try:
         authorities, certificate, key = (
             data[part].decode("ascii") for part in (TRUSTSTORE, OPERATOR_CERTIFICATE, OPERATOR_KEY)

@@ -24,11 +24,11 @@ from sluicegate_operator.planning.registrations.racks import RackAssignment, Rac
 from sluicegate_operator.planning.rolls.roll import NodeView
 
 PoolOf = Callable[[tuple[BrokerAddress, ...]], Awaitable[BrokerPool | None]]
-"""Returns connections to these brokers, and None for no brokers."""
+"""Function that returns connections to these brokers, and None for no brokers."""
 
 
 Lasts = Callable[[KubeError], bool]
-"""Records a refusal that may pass. Returns whether refusals have lasted for long."""
+"""Function that records a refusal that may pass. It returns whether refusals have lasted for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class NodesSeen:
-    """The nodes of one cluster. `view` is older than the rest, see planning.registrations.fencing."""
+    """The nodes of one cluster. `view` is older than the other fields, see planning.registrations.fencing."""
 
     view: ControllerView
     nodes: Sequence[NodeView]
@@ -62,17 +62,17 @@ class NodesSeen:
     template_observed: bool = True
     """Whether a node that is restarted now gets the wanted configuration."""
     respelled: Mapping[str, str] = field(default_factory=dict)
-    """Nodes with the wanted configuration in an older spelling: their names and the new spelling."""
+    """The new spelling of nodes with the wanted configuration in an older spelling, by the node's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenersSeen:
-    """The listeners of one cluster. `layout` is the wanted state, `told` has the changes just made on brokers."""
+    """The listeners of one cluster. `layout` is the wanted state; `told` has the changes just made on brokers."""
 
     layout: ClusterLayout
     brokers: Sequence[BrokerSeen]
     fronts: Mapping[str, ServicesSeen]
-    """What is in front of the brokers, by the BrokerListener's name.
+    """The Services in front of the brokers, by the BrokerListener's name.
 
     A listener is left out while a refusal may pass and has not lasted: its status stays unchanged.
     """
@@ -82,7 +82,7 @@ class ListenersSeen:
 
 
 class ListenerFleet(Protocol):
-    """The listeners that clients connect to."""
+    """The part of a fleet for the listeners that clients connect to."""
 
     async def reconcile(
         self,
@@ -93,18 +93,18 @@ class ListenerFleet(Protocol):
         *,
         read_only: bool,
     ) -> ListenersSeen:
-        """Bring the listeners of running brokers, and what is in front of them, to the wanted state.
+        """Bring the listeners of running brokers, and the Services in front of them, to the wanted state.
 
-        Changes only what needs no restart, and nothing if `read_only`. `lasts` returns whether a refusal is reported.
-        Raises KubeError if it concerns all listeners.
+        Makes only changes that need no restart, and none if `read_only`. `lasts` returns whether a refusal is reported.
+        Raises KubeError for an error that concerns all listeners.
         """
 
 
 class RackFleet(Protocol):
-    """The racks of brokers."""
+    """The part of a fleet for the racks of brokers."""
 
     async def plan(self, cluster: BrokerCluster, topology_key: str) -> RacksPlan:
-        """Return which brokers wait for their rack. Raises KubeError."""
+        """Return the racks to assign, and the brokers that wait for their rack. Raises KubeError."""
 
     async def assign(self, cluster: BrokerCluster, assignment: RackAssignment) -> None:
         """Give a broker its rack. Raises KubeError, also if the broker is gone."""
@@ -121,13 +121,13 @@ class Fleet(Protocol):
 
     @property
     def poll_every_s(self) -> float:
-        """Seconds until changing nodes are read again."""
+        """Return the seconds until changing nodes are read again."""
 
     async def nodes(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> NodesSeen | None:
-        """Compare the nodes with the manifests. None before the fleet has any node of the cluster."""
+        """Compare the nodes with the manifests; None before the fleet has any node of the cluster."""
 
     async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
-        """Return the brokers that have an address, in order of id."""
+        """Return the addresses of brokers that have one, in order of id."""
 
     async def check(self, cluster: BrokerCluster, seen: NodesSeen) -> None:
         """Raise KubeConflictError if a node has changed since it was observed: another node may be down now."""
@@ -139,7 +139,7 @@ class Fleet(Protocol):
         """
 
     async def respell(self, cluster: BrokerCluster, seen: NodesSeen, name: str, revision: str) -> None:
-        """Write a revision of `seen.respelled` to its node."""
+        """Write `revision`, one of `seen.respelled`, to the node `name`, in the spelling of this operator."""
 
     async def scale(
         self,
@@ -149,8 +149,10 @@ class Fleet(Protocol):
         brokers: int,
         check: Callable[[], Awaitable[None]],
     ) -> Sequence[str]:
-        """Set the number of brokers. Return a sentence for each set of nodes that another client had scaled.
+        """Set the number of a cluster's brokers.
 
-        `check` raises KubeConflictError if the decision is outdated. So does this method if the number of brokers is
-        not `seen.broker_count` any more. No other call scales the cluster in between.
+        Return a sentence for each set of nodes that another client had scaled.
+
+        `check` raises KubeConflictError if the decision is outdated. This method also raises it if the number of
+        brokers is not `seen.broker_count` any more. No other call scales the cluster in between.
         """

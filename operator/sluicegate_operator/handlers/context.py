@@ -32,20 +32,20 @@ from sluicegate_operator.kube.client.events import EventRecorder
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, SECRET, Kind, kind_of
-from sluicegate_operator.planning.external.external import Sibling
+from sluicegate_operator.planning.external.external_status import Sibling
 from sluicegate_operator.planning.status.conditions import STALLED
 from sluicegate_operator.planning.status.unreadable import UNREADABLE, conditions_of, unreadable_status
-from sluicegate_operator.quotas.external import LIMITS_SET
+from sluicegate_operator.quotas.external_limits import LIMITS_SET
 from sluicegate_operator.settings import Settings
 
 log = logging.getLogger(__name__)
 
 Departed = dict[ClusterKey, dict[str, BrokerCluster | UnreadableObject]]
-"""Deleted BrokerClusters by key and uid, in their last version, until their deleteClaims is carried out."""
+"""The last versions of deleted BrokerClusters by key and uid, until their deleteClaims is carried out."""
 
 
 class Context(SharedContext[KubernetesFleet]):
-    """The shared state of a term of leadership."""
+    """The shared state of one term of leadership."""
 
     def __init__(self, kube: KubeClient, settings: Settings, may_write: Callable[[], bool] = lambda: True) -> None:
         """`may_write` returns whether the Lease is held at this moment; `kube` checks it too."""
@@ -108,7 +108,8 @@ class Context(SharedContext[KubernetesFleet]):
     async def report_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
         """Report unreadable objects as Stalled in their statuses, with a Warning when that begins.
 
-        Other fields of a status stay. `refusals` keeps refusals that may pass: no object waits for another's status.
+        Other fields of a status stay. `refusals` keeps refusals that may pass, so that no object waits for another's
+        status.
         """
         for found in unreadable:
             with refusals.kept():

@@ -10,19 +10,19 @@ from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, Control
 log = logging.getLogger(__name__)
 
 WAIT_S = 15.0
-"""A controller answers within this time, even without changes.
+"""Seconds within which a controller answers, even without changes.
 
 A frozen controller does not answer, and another controller may have changes. This time and ASK_TIMEOUT_S may pass until
 that one is asked, unless a pod event comes first. Each answer is a separate connection.
 """
 AGAIN_AFTER_S = 1.0
-"""Minimum time between two answers: if a view changes continuously, its changes are collected for this long."""
+"""Minimum seconds between two answers. Changes of a view that changes continuously are collected for this long."""
 TOO_SOON_S = 1.0
-"""A controller that answers sooner without changes has no capacity for waiting requests."""
+"""Limit in seconds: a controller that answers sooner without changes has no capacity for waiting requests."""
 
 
 class Followers:
-    """One task for each cluster that is followed. Belongs to one event loop."""
+    """The tasks that follow clusters' controllers, one for each cluster. They belong to one event loop."""
 
     def __init__(self, changed: Callable[[ClusterKey], None], otherwise_every_s: float) -> None:
         """Create the tasks' owner. `changed` is called once for each followed cluster, also if its controller is lost.
@@ -34,7 +34,7 @@ class Followers:
         self._tasks: dict[ClusterKey, asyncio.Task[None]] = {}
 
     def follow(self, key: ClusterKey, view: ControllerView) -> bool:
-        """Follow a cluster, in place of its previous view. Returns whether its controller supports that."""
+        """Follow a cluster, in place of its previous view. Return whether its controller supports that."""
         self.forget(key)
         if view.active is None or view.overview is None or not view.overview.version:
             return False

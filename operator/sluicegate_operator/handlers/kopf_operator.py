@@ -43,11 +43,11 @@ KOPF = "1.45.2"
 """The version of kopf that Sluicegate is tested with: the cache relies on how kopf lists and watches."""
 PAGE = 200
 AT_ONCE = kopf.ErrorsMode.PERMANENT
-"""An error ends kopf, which is then started again. By default, kopf would retry after a minute."""
+"""The error mode of handlers: an error ends kopf, which is then restarted. By default, kopf retries after a minute."""
 NEVER_S = 365 * 86400.0
 STOP_TIMEOUT_S = 10.0
 SETTLED_S = 60.0
-"""If kopf ran for this long before it ended, the first restart pause applies again."""
+"""Seconds: if kopf ran for this long before it ended, the first restart pause applies again."""
 
 
 class KopfOperator:
@@ -141,7 +141,7 @@ class KopfOperator:
 
 
 def kopf_warning() -> str:
-    """Return a sentence for the log if kopf has another version than Sluicegate is tested with; else empty."""
+    """Return a sentence for the log if kopf has another version than the tested one; else an empty text."""
     found = version("kopf")
     if found == KOPF:
         return ""
@@ -149,7 +149,7 @@ def kopf_warning() -> str:
 
 
 def register(feed: Feed, session: ReflectorSession, admission: Admission | None = None) -> kopf.OperatorRegistry:
-    """Return kopf's handlers for the kinds of a cache, with kopf's HTTP session to the API server."""
+    """Return kopf's handlers for the kinds of a cache. `session` is kopf's HTTP session to the API server."""
     registry = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=registry, errors=AT_ONCE)

@@ -31,7 +31,7 @@ from sluicegate_operator.kube.http.kinds import (
 
 OF_CLUSTERS = (BROKER_LISTENER, CONNECTION_QUOTA, TOPIC)
 READ_PER_SLICE = 50
-"""Number of objects that are parsed before other tasks run: a few milliseconds."""
+"""Number of objects that are parsed before other tasks run: their parsing takes a few milliseconds."""
 
 _KEPT_OF_LEAVING = {"name", "namespace", "uid", "resource_version", "finalizers"}
 
@@ -93,7 +93,7 @@ def _cluster(found: Sequence[Resource | UnreadableObject]) -> BrokerCluster | No
 def readable(
     model: type[T], kind: Kind, found: Iterable[Resource | UnreadableObject], unreadable: list[Unreadable]
 ) -> tuple[T, ...]:
-    """Return the objects that are not being deleted; those that cannot be read are added to `unreadable`."""
+    """Return the objects that are not being deleted. Objects that cannot be read are added to `unreadable`."""
     resources: list[T] = []
     for value in found:
         if isinstance(value, UnreadableObject):

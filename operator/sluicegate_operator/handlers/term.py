@@ -45,7 +45,9 @@ async def lead(
     may_write: Callable[[], bool],
     feed: MakeFeeding,
 ) -> None:
-    """Run the reconcilers until `stop`. Raises the error that ends a queue; no queue should end.
+    """Run the reconcilers of this term of leadership until `stop`.
+
+    Raises the error that ends a queue, although no queue should end.
 
     kopf feeds the cache of `kube` also before and after the term; `feed` makes kopf feed another cache.
     """
@@ -75,7 +77,7 @@ async def lead(
 
 
 def reconcilers(context: Context, settings: Settings, pods: PodsOfQuotas | None = None) -> dict[Queue, Reconcile]:
-    """Return the reconciler of each queue."""
+    """Return the reconciler for each work queue."""
     topics = TopicReconciler(context, patience_s=settings.topic_patience_s, deletion_s=settings.topic_deletion_s)
     quotas = QuotaReconciler(context, pods)
     return {
@@ -111,6 +113,11 @@ def _hide(queues: Iterable[Queue]) -> None:
 
 
 def counted(name: str, reconcile: Reconcile) -> Reconcile:
+    """Return the reconciler of a queue that also counts its reconciles by their results.
+
+    A cluster that cannot be read ends the reconcile without an error: its change is an event.
+    """
+
     async def run(key: ClusterKey) -> Again:
         result = "error"
         try:

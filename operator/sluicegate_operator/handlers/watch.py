@@ -70,7 +70,10 @@ class Watch:
         """Uids of deleted BrokerClusters whose children Kubernetes keeps: `kubectl delete --cascade=orphan`."""
 
     def on_change(self, kind: Kind, before: CachedObject | None, after: CachedObject | None) -> None:
-        """Mark the queues. `before` is None for a new object, and for each cached object when the term begins."""
+        """Mark the queues that a change of an object concerns.
+
+        `before` is None for a new object, and for each cached object when the term begins.
+        """
         if kind in USER_KINDS:
             self._on_object(kind, before, after)
         elif kind == POD:
@@ -119,7 +122,7 @@ class Watch:
             self._on_pod(before, None)
             self._on_pod(None, after)
             return
-        was, now = _pod_news(before), _pod_news(after)
+        was, now = _pod_facts(before), _pod_facts(after)
         for key in _clusters(before, after):
             if now.phase != was.phase:
                 self._queues[Queue.PIPELINES].mark(key)
@@ -214,7 +217,7 @@ def _applied(cached: CachedObject) -> Hashable:
 
 
 @dataclass(frozen=True, slots=True)
-class _PodNews:
+class _PodFacts:
     reachable: tuple[str, bool] = ("", False)
     """The pod's address and whether it is ready: limits and topics wait for these."""
     containers_ready: bool = False
@@ -233,18 +236,18 @@ class _PodNews:
     """Phase of a run of an AuditPipeline."""
 
 
-def _pod_news(cached: CachedObject | None) -> _PodNews:
+def _pod_facts(cached: CachedObject | None) -> _PodFacts:
     if cached is None or isinstance(cached.value, Resource | UnreadableObject):
-        return _PodNews()
+        return _PodFacts()
     body = cached.value
     if PIPELINE_LABEL in body["metadata"]["labels"]:
-        return _PodNews(phase=(body.get("status") or {}).get("phase") or "")
+        return _PodFacts(phase=(body.get("status") or {}).get("phase") or "")
     pod = node_pod(body)
     if pod is None:
-        return _PodNews()
+        return _PodFacts()
     wanted, has = selector(cached.cluster, pod.role), body["metadata"]["labels"]
     reachable = ("", False) if pod.deleting else (pod.host, pod.ready)
-    return _PodNews(
+    return _PodFacts(
         reachable,
         pod.containers_ready,
         pod.deleting,

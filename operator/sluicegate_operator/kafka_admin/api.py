@@ -48,7 +48,9 @@ def batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
 
 
 class Caller(ABC):
-    """Base of all admin methods; the subclass chooses which broker answers: one broker, or any of a cluster.
+    """Base class of the clients that send Kafka's admin requests.
+
+    The subclass chooses which broker answers: one broker, or any of a cluster.
 
     Every method here and in subclasses raises a KafkaAdminError; a write returns when the broker has confirmed it.
     """
@@ -58,10 +60,10 @@ class Caller(ABC):
 
 
 class TopicAdmin(Caller):
-    """Topics, their partitions and their configuration."""
+    """The admin methods for topics, their partitions and their configuration."""
 
     async def describe_topics(self, names: Collection[str] | None = None) -> dict[str, TopicView]:
-        """Return topics by name, all of them without `names`. An unknown name has a view with an error."""
+        """Return topics by name; without `names` all topics. The view of an unknown name has an error."""
         return await self.call(topics.describe(names))
 
     async def create_topic(self, topic: NewTopic) -> UUID | None:
@@ -73,7 +75,10 @@ class TopicAdmin(Caller):
         await self.call(topics.grow(name, total))
 
     async def delete_topic(self, name: str, topic_id: UUID | None = None) -> None:
-        """Delete the topic of that name; with `topic_id` the topic with that id, and no later topic of its name."""
+        """Delete the topic of that name.
+
+        With `topic_id` only the topic with that id is deleted, and no later topic of its name.
+        """
         await self.call(topics.delete(name, topic_id))
 
     async def describe_topic_configs(self, name: str, keys: Collection[str] | None = None) -> Configs:
@@ -82,7 +87,7 @@ class TopicAdmin(Caller):
     async def describe_configs_of_topics(
         self, names: Collection[str], keys: Collection[str] | None = None
     ) -> Mapping[str, Configs]:
-        """Return the configuration of topics, without `keys` all of it, with one request for each page of topics.
+        """Return the configuration of topics, with one request for each page of topics; without `keys` all of it.
 
         A topic that was deleted meanwhile is left out.
         """
@@ -102,13 +107,13 @@ class TopicAdmin(Caller):
 
 
 class ClusterAdmin(Caller):
-    """The nodes of a cluster."""
+    """The admin methods for the nodes of a cluster."""
 
     async def describe_cluster(self) -> ClusterView:
         return await self.call(cluster.describe())
 
     async def describe_cluster_with_fenced(self) -> ClusterView:
-        """Return the cluster including fenced brokers.
+        """Return the description of the cluster, including fenced brokers.
 
         A release before 4.0 does not report fenced brokers, so they appear unregistered.
         """
@@ -126,10 +131,13 @@ class ClusterAdmin(Caller):
 
 
 class BrokerAdmin(ClusterAdmin):
-    """Brokers, and what all topics share: registrations, replica placement, brokers' configuration, quotas."""
+    """The admin methods for brokers, and what all topics share.
+
+    That is registrations, replica placement, brokers' configuration, and quotas.
+    """
 
     async def describe_brokers(self, broker_ids: Collection[int] = ()) -> tuple[BrokerDescription, ...]:
-        """Return the brokers' reports about themselves, including offline brokers; without ids all.
+        """Return the brokers' reports about themselves, including offline brokers; without ids those of all brokers.
 
         Only brokers of this project serve this API. Another broker may close the connection, and then other requests on
         the connection are lost as well.
@@ -139,8 +147,8 @@ class BrokerAdmin(ClusterAdmin):
     async def fence_broker(self, broker_id: int, epoch: int) -> None:
         """Report on the broker's behalf that this incarnation is gone.
 
-        Only the active controller accepts it: use its own handle. Raises STALE_BROKER_EPOCH if a newer incarnation has
-        registered.
+        Only the active controller accepts the report: use its own handle. Raises STALE_BROKER_EPOCH if a newer
+        incarnation has registered.
         """
         await self.call(registration.fence(broker_id, epoch))
 
@@ -152,13 +160,13 @@ class BrokerAdmin(ClusterAdmin):
         return await self.call(partitions.reassign(targets))
 
     async def list_reassignments(self) -> Mapping[Partition, ReassignmentView]:
-        """Return the reassignments under way."""
+        """Return the reassignments of partitions that are under way."""
         return await self.call(partitions.reassignments())
 
     async def describe_broker_configs(
         self, broker_id: int, keys: Collection[str] | None = None, *, with_documentation: bool = False
     ) -> Configs:
-        """Return the effective configuration of that broker. Only the broker itself knows it: use its own handle."""
+        """Return the effective configuration of a broker. Only the broker itself knows it: use its own handle."""
         return await self.call(configs.describe_broker(broker_id, keys, with_documentation=with_documentation))
 
     async def incremental_alter_configs(self, broker_id: int | None, change: configs.ConfigChange) -> None:
@@ -166,7 +174,7 @@ class BrokerAdmin(ClusterAdmin):
         await self.call(configs.alter_broker(broker_id, change))
 
     async def describe_quotas(self, entity_type: str, *, strict: bool = True) -> Mapping[QuotaKey, float]:
-        """Return the quotas of all entities that have this type; `strict`: and no other type."""
+        """Return the quotas of all entities that have this type. With `strict`, the entities have no other type."""
         return await self.call(quotas.describe_all(entity_type, strict=strict))
 
     async def describe_ip_quotas(self) -> dict[str | None, float]:
@@ -178,7 +186,7 @@ class BrokerAdmin(ClusterAdmin):
         return await self.call(quotas.describe_one(entity))
 
     async def alter_quotas(self, values: Mapping[QuotaKey, float | None]) -> dict[QuotaKey, KafkaApiError]:
-        """Set quotas; None removes a value. Return the refused ones with their errors; the others are altered."""
+        """Set client quotas; None removes a value. Return the errors of refused quotas; the others are altered."""
         refused: dict[QuotaKey, KafkaApiError] = {}
         for page in quotas.requests(values):
             answered: dict[QuotaKey, KafkaApiError] = await self.call(quotas.alter(page))
@@ -187,7 +195,7 @@ class BrokerAdmin(ClusterAdmin):
 
 
 class DamageAdmin(Caller):
-    """Damaged offsets in the logs of the broker that answers."""
+    """The admin methods for damaged offsets in the logs of the broker that answers."""
 
     async def describe_log_damage(self) -> LogDamage:
         """Return the offsets that this broker cannot read.
@@ -202,15 +210,14 @@ class DamageAdmin(Caller):
 
 
 class GroupAdmin(Caller):
-    """Groups and their offsets.
+    """Sends Kafka's admin requests about groups and their offsets.
 
-    Each method needs the right broker: a group's coordinator or a partition's leader.
-
-    `consumer_groups.ConsumerGroups` chooses the right ones.
+    Each method needs the right broker: a group's coordinator or a partition's leader. `consumer_groups.ConsumerGroups`
+    chooses the right broker.
     """
 
     async def find_coordinators(self, group_ids: Collection[str]) -> Coordinators:
-        """Return the groups' coordinators; any broker knows them."""
+        """Return the groups' coordinators, which any broker knows."""
         return await self.call(groups.find_coordinators(group_ids))
 
     async def list_groups(self) -> tuple[GroupListing, ...]:
@@ -221,7 +228,7 @@ class GroupAdmin(Caller):
         return await self.call(groups.describe_classic(group_id))
 
     async def describe_consumer_group(self, group_id: str) -> GroupView:
-        """Describe a group of KIP-848. Raises GROUP_ID_NOT_FOUND also for a group of another type."""
+        """Return the description of a KIP-848 group. Raises GROUP_ID_NOT_FOUND also for a group of another type."""
         return await self.call(groups.describe_consumer(group_id))
 
     async def delete_group(self, group_id: str) -> None:
@@ -231,16 +238,19 @@ class GroupAdmin(Caller):
         return await self.call(offsets.fetch_offsets(group_id))
 
     async def commit_offsets(self, group_id: str, committed: Mapping[Partition, int]) -> dict[Partition, str]:
-        """Commit offsets. Return Kafka's name of the error for each refused partition."""
+        """Commit offsets of a group. Return Kafka's name of the error for each refused partition."""
         return await self.call(offsets.commit_offsets(group_id, committed))
 
     async def list_offsets(self, of: Collection[Partition], time_ms: int) -> dict[Partition, int]:
-        """Return offsets, without partitions that this broker does not lead."""
+        """Return the offsets at a time, without partitions that this broker does not lead."""
         return await self.call(offsets.list_offsets(of, time_ms))
 
 
 class UserAdmin(Caller):
-    """SCRAM credentials and ACLs. Quotas of users are client quotas, see BrokerAdmin."""
+    """Sends Kafka's admin requests about SCRAM credentials and ACLs.
+
+    Quotas of users are client quotas, see BrokerAdmin.
+    """
 
     async def describe_scram(self, users: Collection[str]) -> scram_credentials.Credentials:
         """Return the iterations of each credential of each user."""
@@ -250,18 +260,18 @@ class UserAdmin(Caller):
         await self.call(scram_credentials.upsert(user, credential))
 
     async def delete_scram(self, user: str, mechanism: ScramMechanism) -> None:
-        """Delete a credential, if there is one."""
+        """Delete a user's credential, if there is one."""
         await self.call(scram_credentials.delete(user, mechanism))
 
     async def describe_acls(self, principal: str | None) -> frozenset[AclRule]:
-        """Return the rules of a principal, type:name, or of all without one.
+        """Return the ACLs of a principal, type:name, or all ACLs without one.
 
         Raises SECURITY_DISABLED if brokers have no authorizer.
         """
         return await self.call(acls.describe(principal))
 
     async def create_acls(self, rules: Collection[AclRule]) -> dict[AclRule, KafkaApiError]:
-        """Create rules. Return the refused ones with their errors."""
+        """Create ACLs. Return the errors of refused ones."""
         refused: dict[AclRule, KafkaApiError] = {}
         for page in batched(sorted(rules), acls.ACLS_A_REQUEST):
             answered: dict[AclRule, KafkaApiError] = await self.call(acls.create(page))
@@ -269,7 +279,7 @@ class UserAdmin(Caller):
         return refused
 
     async def delete_acls(self, rules: Collection[AclRule]) -> dict[AclRule, KafkaApiError]:
-        """Delete exactly these rules. Return the refused ones with their errors."""
+        """Delete exactly these ACLs. Return the errors of refused ones."""
         refused: dict[AclRule, KafkaApiError] = {}
         for page in batched(sorted(rules), acls.ACLS_A_REQUEST):
             answered: dict[AclRule, KafkaApiError] = await self.call(acls.delete(page))
@@ -278,4 +288,4 @@ class UserAdmin(Caller):
 
 
 class AdminApi(TopicAdmin, BrokerAdmin, DamageAdmin, GroupAdmin, UserAdmin):
-    """All admin methods."""
+    """Sends all of Kafka's admin requests that the operator uses."""

@@ -30,11 +30,11 @@ Result = TypeVar("Result")
 
 FIRST_BACK_OFF_S = 0.05
 MAX_BACK_OFF_S = 1.0
-"""Most seconds between two tries, so that a broker is found within a second after it recovers."""
+"""Maximum seconds between two attempts, so that a broker is found within a second after it recovers."""
 
 
 class BrokerHandle(AdminApi):
-    """One broker at one address. Get it from `AdminClient.broker`; the caller does not close it."""
+    """The connection to one broker at one address. Get it from `AdminClient.broker`; the caller does not close it."""
 
     def __init__(self, address: Address, settings: ConnectionSettings, connect: Connect) -> None:
         self.address = address
@@ -49,7 +49,7 @@ class BrokerHandle(AdminApi):
 
     @property
     def is_away(self) -> bool:
-        """Whether the last attempt to connect failed."""
+        """Return whether the last attempt to connect failed."""
         return self._failures > 0
 
     async def call(self, exchange: Exchange[Reply, Result]) -> Result:
@@ -96,7 +96,10 @@ class BrokerHandle(AdminApi):
 
 
 class AdminClient(AdminApi):
-    """Use as `async with AdminClient([(host, port), ...]) as admin`. Belongs to one event loop."""
+    """The admin client of one cluster, used as `async with AdminClient([(host, port), ...]) as admin`.
+
+    Belongs to one event loop.
+    """
 
     def __init__(
         self,
@@ -117,7 +120,7 @@ class AdminClient(AdminApi):
         self._bootstrap = [self.broker(host, port) for host, port in bootstrap]
 
     def broker(self, host: str, port: int) -> BrokerHandle:
-        """Return the handle for this address: always the same one, and so the same connection."""
+        """Return the handle for this address: always the same handle, and so the same connection."""
         address = (host, port)
         if address not in self._handles:
             self._handles[address] = BrokerHandle(address, self._settings, self._connect)
@@ -130,7 +133,10 @@ class AdminClient(AdminApi):
             await handle.aclose()
 
     async def call(self, exchange: Exchange[Reply, Result]) -> Result:
-        """Use the first bootstrap broker that can be reached; those that were unreachable last are tried last."""
+        """Send a request to the first bootstrap broker that can be reached.
+
+        Brokers that were unreachable last are tried last.
+        """
         errors: list[AdminConnectionError | AdminTimeoutError] = []
         for handle in sorted(self._bootstrap, key=lambda handle: handle.is_away):
             try:

@@ -35,7 +35,7 @@ def _read(reply: DescribeClusterResponse) -> ClusterView:
 
 
 def describe_with_fenced() -> Exchange[DescribeClusterResponseV2, ClusterView]:
-    """Describe the cluster including fenced brokers; since Kafka 4.0."""
+    """Return the request that describes the cluster including fenced brokers; since Kafka 4.0."""
     request = DescribeClusterRequestV2(
         include_cluster_authorized_operations=False, endpoint_type=OF_BROKERS, include_fenced_brokers=True
     )
@@ -50,7 +50,10 @@ def _read_with_fenced(reply: DescribeClusterResponseV2) -> ClusterView:
 
 
 def describe_quorum() -> Exchange[DescribeQuorumResponse, QuorumView]:
-    """Describe the controllers; since Kafka 3.3. Any broker forwards it to the active controller."""
+    """Return the request that describes the controllers; since Kafka 3.3.
+
+    Any broker forwards the request to the active controller.
+    """
     topic = TopicData(topic_name=METADATA_LOG, partitions=(PartitionData(partition_index=i32(0)),))
     return Exchange(DescribeQuorumRequest(topics=(topic,)), DescribeQuorumResponse, _read_quorum)
 

@@ -33,7 +33,10 @@ class ResourceType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """Keys to set and keys to reset to the next layer, in one atomic request for one resource."""
+    """A change of one resource's configuration in one atomic request.
+
+    It has keys to set, and keys to reset to the next layer.
+    """
 
     set: Mapping[str, str] = field(default_factory=dict)
     delete: Collection[str] = ()
@@ -52,7 +55,7 @@ def describe_topic(name: str, keys: Collection[str] | None) -> Exchange[Describe
 def describe_topics(
     names: Sequence[str], keys: Collection[str] | None = None
 ) -> Exchange[DescribeConfigsResponse, Mapping[str, Configs]]:
-    """Describe many topics in one request; an unknown topic is left out."""
+    """Return the request that describes many topics at once. Unknown topics are left out of the result."""
     wanted = None if keys is None else tuple(keys)
     resources = tuple(
         DescribeConfigsResource(resource_type=i8(ResourceType.TOPIC), resource_name=name, configuration_keys=wanted)
@@ -74,7 +77,7 @@ def describe_topics(
 
 
 def min_isr(topic: str, told: Configs) -> int:
-    """Return the topic's min.insync.replicas. Raises KafkaAdminError if the broker did not report it."""
+    """Return the topic's min.insync.replicas. Raises KafkaAdminError if `told`, the broker's report, lacks it."""
     value = told[MIN_ISR].value if MIN_ISR in told else None
     if value is None:
         raise KafkaAdminError(f"topic {topic} has no {MIN_ISR}")
@@ -82,7 +85,10 @@ def min_isr(topic: str, told: Configs) -> int:
 
 
 def alter_broker(broker_id: int | None, change: ConfigChange) -> Exchange[IncrementalAlterConfigsResponse, None]:
-    """Alter a broker's configuration. In the request, an empty name is the default of all brokers."""
+    """Return the request that alters a broker's configuration. None is the default of all brokers.
+
+    In the request, an empty name stands for that default.
+    """
     return _alter(ResourceType.BROKER, "" if broker_id is None else str(broker_id), change)
 
 

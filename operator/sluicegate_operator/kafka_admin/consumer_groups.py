@@ -29,11 +29,14 @@ PASSING = (
     ErrorCode.coordinator_not_available,
     ErrorCode.not_coordinator,
 )
-"""Errors of a coordinator, or of a broker that looks for one, while it moves: nothing was done."""
+"""Errors while a coordinator moves. Nothing was done, so the request may be repeated.
+
+They come from a coordinator, or from a broker that looks for one.
+"""
 
 
 class ConsumerGroups:
-    """Groups of one cluster. All methods raise a KafkaAdminError."""
+    """The groups of one cluster. All methods raise a KafkaAdminError."""
 
     def __init__(self, admin: AdminClient, patience_s: float = PATIENCE_S) -> None:
         self._admin = admin
@@ -44,7 +47,7 @@ class ConsumerGroups:
         return await self._patiently(self._all)
 
     async def describe(self, group_id: str) -> GroupView:
-        """Describe a group. The state of a missing group is Dead."""
+        """Return the description of a group. The state of a missing group is Dead."""
 
         async def ask(coordinator: BrokerHandle) -> GroupView:
             try:
@@ -62,11 +65,11 @@ class ConsumerGroups:
         return await self._of_coordinator(group_id, lambda coordinator: coordinator.fetch_offsets(group_id))
 
     async def commit(self, group_id: str, offsets: Mapping[Partition, int]) -> dict[Partition, str]:
-        """Commit offsets. Return Kafka's name of the error for each refused partition."""
+        """Commit offsets of a group. Return Kafka's name of the error for each refused partition."""
         return await self._of_coordinator(group_id, lambda coordinator: coordinator.commit_offsets(group_id, offsets))
 
     async def delete(self, group_id: str) -> None:
-        """Delete a group. The request is not repeated if its outcome is unknown."""
+        """Delete a group of consumers. The request is not repeated if its outcome is unknown."""
         await self._of_coordinator(
             group_id, lambda coordinator: coordinator.delete_group(group_id), again_when_lost=False
         )

@@ -19,13 +19,13 @@ def show(address: Address) -> str:
 
 
 class KafkaAdminError(Exception):
-    """Base of all errors of this package."""
+    """Base class of the errors of Kafka's admin requests."""
 
     retriable = False
 
 
 class AdminConnectionError(KafkaAdminError):
-    """No connection, or it ended before the reply; `reason` is half a sentence."""
+    """Error without a connection, or of a connection that ended before the reply. `reason` is half a sentence."""
 
     retriable = True
 
@@ -36,11 +36,14 @@ class AdminConnectionError(KafkaAdminError):
 
 
 class AuthenticationError(AdminConnectionError):
-    """TLS failed, or the broker refused the credentials. It may succeed later with other certificates or a Secret."""
+    """Error of a failed TLS handshake, or of refused credentials.
+
+    A later attempt may succeed with other certificates or another Secret.
+    """
 
 
 class NoBrokerAnswersError(AdminConnectionError):
-    """Several brokers were tried and all failed; the address is that of the first one."""
+    """Error if several brokers were tried and all failed. The address is that of the first broker."""
 
     def __init__(self, failures: Mapping[Address, KafkaAdminError]) -> None:
         self.address = next(iter(failures))
@@ -50,7 +53,7 @@ class NoBrokerAnswersError(AdminConnectionError):
 
 
 class AdminProtocolError(AdminConnectionError):
-    """The peer sent something that is not a Kafka reply; the connection was closed.
+    """Error for bytes that are not a Kafka reply. The connection was closed.
 
     Most likely the peer is not a Kafka broker.
     """
@@ -59,7 +62,7 @@ class AdminProtocolError(AdminConnectionError):
 
 
 class AdminTimeoutError(KafkaAdminError):
-    """The broker did not answer in time; whether it executed the request is unknown."""
+    """Error if the broker did not answer in time. Whether it executed the request is unknown."""
 
     retriable = True
 
@@ -71,7 +74,10 @@ class AdminTimeoutError(KafkaAdminError):
 
 
 class FencedError(KafkaAdminError):
-    """Nothing was sent: this process may not change anything now, because another one may be active."""
+    """Error for a request that was not sent: this process may not change anything now.
+
+    Another process may be active.
+    """
 
     retriable = True
 
@@ -80,7 +86,7 @@ class FencedError(KafkaAdminError):
 
 
 class UnsupportedApiError(KafkaAdminError):
-    """The broker does not serve a version that this client supports."""
+    """Error if the broker serves no version of the API that this client supports."""
 
     def __init__(self, address: Address, api: str, wanted: int, served: tuple[int, int] | None) -> None:
         offer = "does not serve it" if served is None else f"serves versions {served[0]} to {served[1]}"
@@ -90,7 +96,10 @@ class UnsupportedApiError(KafkaAdminError):
 
 
 class KafkaApiError(KafkaAdminError):
-    """The broker refused; `name` is Kafka's name of the error, `message` the broker's message or None."""
+    """A broker has refused an admin request.
+
+    `name` is Kafka's name of the error, `message` the broker's message or None.
+    """
 
     def __init__(self, code: int, message: str | None, subject: str) -> None:
         self.code = code
@@ -102,12 +111,12 @@ class KafkaApiError(KafkaAdminError):
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return whether a broker has refused a request for good, so that the same request would be refused again."""
+    """Return whether a broker has refused a request for good, so that it would refuse the same request again."""
     return isinstance(error, KafkaApiError) and not error.retriable
 
 
 def error_name(code: int) -> str:
-    """Return Kafka's name of an error; a code that is newer than this client keeps its number."""
+    """Return Kafka's name of an error. A code that is newer than this client is shown as a number."""
     try:
         return ErrorCode(code).name.upper()
     except ValueError:
@@ -122,13 +131,16 @@ def is_retriable(code: int) -> bool:
 
 
 def check(code: ErrorCode, message: str | None, subject: str) -> None:
-    """Raise KafkaApiError unless `code` is NONE."""
+    """Raise KafkaApiError if a broker's answer has another error code than NONE."""
     if code is not ErrorCode.none:
         raise KafkaApiError(int(code), message, subject)
 
 
 def only(items: Sequence[Item], subject: str) -> Item:
-    """Return the single result of a request about one object. Raises KafkaAdminError for any other number."""
+    """Return the single result in the answer to a request about one object.
+
+    Raises KafkaAdminError for any other number of results.
+    """
     if len(items) != 1:
         raise KafkaAdminError(f"{subject}: expected one result, the broker sent {len(items)}")
     return items[0]

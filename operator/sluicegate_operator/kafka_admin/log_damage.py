@@ -38,7 +38,7 @@ def _read(reply: DescribeLogDamageResponse) -> LogDamage:
 
 
 def accept(topic: str, partition: int, first: int, last: int) -> Exchange[AcceptLogLossResponse, None]:
-    """Accept lost offsets; `first` and `last` are lost offsets that `describe` reported."""
+    """Return the request that accepts lost offsets, from `first` to `last`, both reported by `describe`."""
     request = AcceptLogLossRequest(
         topic=topic, partition=i32(partition), first_offset=i64(first), next_offset=i64(last + 1)
     )

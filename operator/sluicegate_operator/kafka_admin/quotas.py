@@ -21,7 +21,7 @@ from sluicegate_operator.planning.limits.limits import Entity, QuotaKey, quota_w
 MATCH_EXACT_NAME, MATCH_DEFAULT_NAME, MATCH_ANY_NAME = i8(0), i8(1), i8(2)
 
 ALTERED_A_REQUEST = 100
-"""Most values in one request, but never fewer than all values of one entity.
+"""Maximum number of values in one request, but never fewer than all values of one entity.
 
 A controller writes the values of a request as one batch, and does nothing else meanwhile: the bundled one for about 7
 ms.
@@ -29,7 +29,7 @@ ms.
 
 
 def describe_all(entity_type: str, *, strict: bool) -> Exchange[DescribeClientQuotasResponse, Mapping[QuotaKey, float]]:
-    """Describe all entities that have the type; `strict`: and no other type."""
+    """Return the request that describes all entities with the type. With `strict`, they have no other type."""
     component = ComponentData(entity_type=entity_type, match_type=MATCH_ANY_NAME, match=None)
     return replace(_describe((component,), f"describing the quotas of {entity_type}", strict=strict), keeps_answer=True)
 
@@ -66,7 +66,7 @@ def _describe(
 
 
 def requests(values: Mapping[QuotaKey, float | None]) -> Iterator[Mapping[QuotaKey, float | None]]:
-    """Yield the values of each request. An entity is never split.
+    """Yield the values of each request, without splitting an entity.
 
     Otherwise a group that should only observe, or be shared, would have another mode in between.
     """
@@ -86,7 +86,10 @@ def requests(values: Mapping[QuotaKey, float | None]) -> Iterator[Mapping[QuotaK
 def alter(
     values: Mapping[QuotaKey, float | None],
 ) -> Exchange[AlterClientQuotasResponse, dict[QuotaKey, KafkaApiError]]:
-    """Alter quotas; None removes a value. The result has the refused ones with their errors; the others are altered."""
+    """Return the request that alters quotas; None removes a value.
+
+    The result has the errors of refused quotas; the others are altered.
+    """
     by_entity: dict[Entity, dict[str, float | None]] = {}
     for (entity, key), value in values.items():
         by_entity.setdefault(entity, {})[key] = value

@@ -17,9 +17,10 @@ NO_METADATA = i64(-1)
 
 
 def fence(broker_id: int, epoch: int) -> Exchange[BrokerHeartbeatResponse, None]:
-    """Report that this incarnation is gone: it is fenced, its leaders move, its session ends, its id is free.
+    """Return the request that reports an incarnation of a broker as gone.
 
-    A newer incarnation is not affected: the epoch is stale then, and the controller refuses.
+    The incarnation is fenced, its leaders move, its session ends, and its id is free. A newer incarnation is not
+    affected: the epoch is stale then, and the controller refuses.
     """
     request = BrokerHeartbeatRequest(
         broker_id=BrokerId(broker_id),
@@ -36,7 +37,7 @@ def fence(broker_id: int, epoch: int) -> Exchange[BrokerHeartbeatResponse, None]
 
 
 def unregister(broker_id: int) -> Exchange[UnregisterBrokerResponse, None]:
-    """Unregister a broker that is gone; a running broker would register again."""
+    """Return the request that unregisters a broker that is gone. A running broker would register again."""
     request = UnregisterBrokerRequest(broker_id=BrokerId(broker_id))
 
     def read(reply: UnregisterBrokerResponse) -> None:

@@ -21,7 +21,10 @@ from sluicegate_operator.kafka_admin.errors import check, error_name, only
 from sluicegate_operator.kafka_admin.views import NewTopic, PartitionView, TopicView, node_or_none
 
 CONTROLLER_TIMEOUT = i32Timedelta.parse(timedelta(seconds=4))
-"""Time limit of the controller: below the client's request timeout, so that its own answer arrives first."""
+"""Time limit of the controller for a request.
+
+It is below the client's request timeout, so that the controller's own answer arrives first.
+"""
 
 
 def describe(names: Collection[str] | None) -> Exchange[MetadataResponse, dict[str, TopicView]]:

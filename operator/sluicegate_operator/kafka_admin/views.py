@@ -40,7 +40,7 @@ class BrokerView:
 
 
 def node_or_none(node_id: int) -> int | None:
-    """Return the id of a leader or controller, or None for -1, which stands for none in Kafka's messages."""
+    """Return the id of a leader or controller; None for -1, Kafka's number for no node."""
     return None if node_id < 0 else node_id
 
 
@@ -77,7 +77,7 @@ class QuorumView:
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """A broker as BrokerMetadata reports it; protocol versions are -1 if its release does not report them.
+    """A broker as BrokerMetadata reports it. Protocol versions are -1 if the broker's release does not report them.
 
     `tags` are in the order of the answer: first the broker's built-in tags, then its configured ones.
     """
@@ -92,7 +92,7 @@ class BrokerDescription:
 
 @dataclass(frozen=True, slots=True)
 class DamagedRange:
-    """Offsets from `first` to `last` that cannot be read on a broker, and why."""
+    """A range of offsets, from `first` to `last`, that cannot be read on a broker, and why."""
 
     first: int
     last: int
@@ -101,7 +101,7 @@ class DamagedRange:
 
 @dataclass(frozen=True, slots=True)
 class DamagedReplica:
-    """A replica with unreadable offsets or, without ranges, one that its broker does not serve at all.
+    """A replica with unreadable offsets or, without ranges, a replica that its broker does not serve at all.
 
     `leader` is None while there is none; `repair` is the state of the repair, or why the replica is not served.
     """
@@ -115,7 +115,7 @@ class DamagedReplica:
 
 @dataclass(frozen=True, slots=True)
 class LogDamage:
-    """The damage on one broker; `ranges_total` also counts ranges for which its answer has no space."""
+    """The damage of one broker's logs. `ranges_total` also counts ranges for which the broker's answer has no space."""
 
     broker_id: int
     ranges_total: int
@@ -124,7 +124,7 @@ class LogDamage:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """One layer that sets a value, with that value."""
+    """One layer of a configuration that sets a key, with the value."""
 
     name: str
     value: str | None
@@ -154,7 +154,7 @@ Configs = Mapping[str, ConfigEntry]
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """A partition; `leader` is None while there is none."""
+    """A partition of a topic. `leader` is None for a partition without a leader."""
 
     index: int
     leader: int | None
@@ -163,7 +163,7 @@ class PartitionView:
 
 
 Partition = tuple[str, int]
-"""Topic and index."""
+"""A partition by topic and index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +176,17 @@ class ReassignmentView:
 
 
 def by_topic(partitions: Iterable[Partition]) -> list[tuple[str, list[int]]]:
-    """Return topics in order, each with its indexes in order."""
+    """Return topics in order, each with the indexes of its partitions in order."""
     groups = groupby(sorted(partitions), key=lambda partition: partition[0])
     return [(name, [index for _, index in group]) for name, group in groups]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """A topic. `error` is Kafka's error name or None; a missing topic has UNKNOWN_TOPIC_OR_PARTITION."""
+    """A topic as brokers report it.
+
+    `error` is Kafka's error name or None; a missing topic has UNKNOWN_TOPIC_OR_PARTITION.
+    """
 
     name: str
     id: UUID | None
@@ -197,7 +200,7 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create; -1 leaves the number of partitions or replicas to the broker's defaults."""
+    """A topic to create. A number of -1 leaves partitions or replicas to the brokers' defaults."""
 
     name: str
     partitions: int = -1

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sluicegate_operator.fleet.local.local_data import DataDirError
 
 FOLDER = "audit"
-"""Folder of the segments below a cluster's folder, and of the spools below a broker's data."""
+"""Name of the folder of segments below a cluster's folder, and of the folder of spools below a broker's data."""
 
 
 class LocalAudit(NamedTuple):

@@ -27,7 +27,7 @@ Make = Callable[[], Awaitable[TlsPair]]
 
 
 async def new_pair() -> TlsPair:
-    """Make a certificate for this machine. Raises CertificateError."""
+    """Make a certificate and key for this machine. Raises CertificateError."""
     command = [sys.executable, "-m", _MODULE, str(LIVES_DAYS), *HOSTS]
     try:
         done = await asyncio.to_thread(
@@ -44,7 +44,7 @@ async def new_pair() -> TlsPair:
 
 
 class LocalCertificates:
-    """Makes the Secrets of listeners, and renews those that it has made."""
+    """The Secrets of listeners in `sluicegate up`. It makes missing ones, and renews those that it has made."""
 
     def __init__(self, secrets: LocalSecrets, make: Make = new_pair) -> None:
         self._secrets = secrets
@@ -52,7 +52,10 @@ class LocalCertificates:
         self._making = asyncio.Lock()
 
     async def keep(self, namespace: str, name: str) -> StoredSecret:
-        """Return the Secret, made or renewed if needed. A Secret of the user stays unchanged. Raises KubeError."""
+        """Return the Secret of a listener, made or renewed if needed.
+
+        A Secret of the user stays unchanged. Raises KubeError.
+        """
         async with self._making:
             found = self._secrets.find(namespace, name)
             if found is not None and (not found.version or _lasts(found)):

@@ -23,7 +23,7 @@ _INDENT = "    "
 
 
 class LocalClients:
-    """Writes the settings of clients when listeners or users change.
+    """Writes files with client settings when listeners or users change.
 
     For each listener, the settings of one client are printed as well.
     """
@@ -43,7 +43,7 @@ class LocalClients:
         self._printed: set[tuple[ClusterKey, str]] = set()
 
     async def write(self, key: ClusterKey) -> None:
-        """Write the settings for the secured listeners of a cluster. Raises DataDirError.
+        """Write the client settings for the secured listeners of a cluster. Raises DataDirError.
 
         Listeners for client certificates and tokens have none, because `up` makes neither.
         """

@@ -23,7 +23,7 @@ from sluicegate_operator.local.limit_changes import LimitChanges
 from sluicegate_operator.planning.certificates.cluster_ca_status import CertificatesSeen
 
 OF_BROKERS = (*FOLLOWERS, Queue.OBSERVERS)
-"""Queues that reconcile again when brokers start or stop."""
+"""The queues that reconcile again when brokers start or stop."""
 EXTERNAL_EVERY_S = 5.0
 CERTIFICATES_RETRY = Retry(2.0, 10.0)
 

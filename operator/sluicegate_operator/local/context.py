@@ -30,11 +30,11 @@ from sluicegate_operator.planning.observers.observers import ObserverPlan
 
 ROLL_BLOCKED = "RollBlocked"
 TOLD_OTHERWISE = ("Enforced",)
-"""Reasons of Events that get no line: one line reports all quotas together."""
+"""Reasons of Events that are not printed: one line reports all quotas together."""
 
 
 class LocalContext(SharedContext[LocalFleet]):
-    """Objects from files, processes as brokers, and lines of the terminal as Events."""
+    """The environment of reconcilers in `sluicegate up`: objects from files, brokers as processes, printed Events."""
 
     def __init__(
         self,
@@ -75,7 +75,10 @@ class LocalContext(SharedContext[LocalFleet]):
         self._objects.remember(resource, fields)
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
-        """Return the data of a Secret, which is made if a listener names it for its certificate. Raises KubeError."""
+        """Return the data of a Secret; None without it.
+
+        A certificate that a listener names is made. Raises KubeError.
+        """
         if any(_is_certificate(found, namespace, name) for found in self._objects.resources):
             return (await self._certificates.keep(namespace, name)).data
         found = self._secrets.find(namespace, name)
@@ -94,7 +97,7 @@ class LocalContext(SharedContext[LocalFleet]):
         self._objects.set_finalizers(body, finalizers)
 
     async def report_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
-        """Files that cannot be read are not applied."""
+        """Do nothing: files that cannot be read are not applied."""
 
     async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:
         await self.events.record(reference(resource), type_, reason, message)
@@ -133,11 +136,14 @@ class PrintedEvents:
 
 
 class NoMetrics(QuotaMetrics, RollMetrics):
-    """Metrics that do nothing: `sluicegate up` has none."""
+    """Metrics of quotas and rolls that do nothing: `sluicegate up` has none."""
 
 
 class NoConfigMaps:
-    """Delivers no code: Python finds observers on its path, and `up` lands their audit logs."""
+    """Stands in for the ConfigMaps with observers' code, of which `sluicegate up` has none.
+
+    Python finds observers on its path, and `up` lands their audit logs.
+    """
 
     async def find(self, key: ClusterKey, plugins: Sequence[ObserverPlugin], refusals: Refusals) -> ModulesFound:
         return ModulesFound()

@@ -16,7 +16,7 @@ STOP_DEADLINE_S = 12.0
 
 
 class LocalLanders:
-    """Owns the lander processes; `keep` restarts one that has ended. They end with this process.
+    """The lander processes of `sluicegate up`, which end with this process. `keep` restarts one that has ended.
 
     They are stopped after their brokers, so that they land the brokers' last records.
     """

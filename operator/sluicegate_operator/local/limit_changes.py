@@ -9,9 +9,9 @@ from sluicegate_operator.engine.context.snapshot import ClusterKey
 
 @dataclass(frozen=True, slots=True)
 class LimitCheck:
-    """A check of a cluster's limits.
+    """The result of a check whether a cluster's brokers enforce its limits.
 
-    `complete`: enforced on all of its `brokers`. `lacking`: why not, if that is known.
+    `complete`: the limits are enforced on all of its `brokers`. `lacking`: why not, if that is known.
     """
 
     complete: bool
@@ -21,7 +21,10 @@ class LimitCheck:
 
 
 class LimitChanges:
-    """Call `note` for changes of files, and `checked` after each check. Times are seconds of the event loop's clock."""
+    """The changes of limits in files, until all brokers enforce them.
+
+    Call `note` for changes of files, and `checked` after each check. Times are seconds of the event loop's clock.
+    """
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say

@@ -26,12 +26,15 @@ from sluicegate_operator.kube.http.kinds import Kind
 Kept = TypeVar("Kept", bound=Resource)
 
 Remembered = dict[str, dict[str, Any]]
-"""Fields of statuses, by kind/namespace/name; with them `UID`, and the `SPEC` of a KafkaUser."""
+"""The stored fields of statuses, by kind/namespace/name.
+
+They also have the `UID`, and the `SPEC` of a KafkaUser.
+"""
 
 UID, SPEC = "uid", "spec"
 
 OUTLIVES = ("topicId", "clusterId")
-"""Fields of a status that are always written to disk.
+"""The fields of a status that are always written to disk.
 
 An adopted topic stays adopted, and an external cluster is recognized by its id.
 """
@@ -39,7 +42,10 @@ An adopted topic stays adopted, and an external cluster is recognized by its id.
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes between two applied sets of files. `written` are new or changed objects, `gone` are removed ones."""
+    """The objects that differ between two applied sets of manifests.
+
+    `written` are new or changed objects, `gone` are removed ones.
+    """
 
     written: tuple[Resource, ...]
     gone: tuple[Resource, ...]
@@ -93,9 +99,9 @@ class LocalObjects:
         return Snapshot(cluster, resources, leaving_topics=topics, leaving_users=users)
 
     def write_status(self, resource: Resource, status: Status, without: Collection[str]) -> bool:
-        """Write the status but for the fields in `without`.
+        """Write the status of an object, without the fields in `without`.
 
-        Return whether it changed: never for an object that is gone.
+        Returns whether the status changed: never for an object that is gone.
         """
         found = self._objects.get(resource.identity)
         if found is None or found.metadata.uid != resource.metadata.uid:

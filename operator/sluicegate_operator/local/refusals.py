@@ -5,7 +5,7 @@ from sluicegate_operator.api.schema.rules import broken_rules
 
 
 def not_for_a_laptop(manifests: Manifests) -> list[str]:
-    """Return problems with settings that are valid in Kubernetes and cannot run here."""
+    """Return a sentence for each setting that is valid in Kubernetes and cannot run here."""
     racks = [
         f"BrokerCluster {cluster.name}: spec.brokers.rack needs labels of Kubernetes nodes, and `sluicegate"
         " up` has no Kubernetes nodes; remove it (and rollout.strategy: Rack)"

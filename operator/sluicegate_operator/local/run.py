@@ -44,7 +44,7 @@ from sluicegate_operator.quotas.reconcile import QuotaReconciler
 from sluicegate_operator.quotas.statuses import QuotaStatuses
 
 FIRST_LOOK_S = 10.0
-"""Most seconds that `apply` waits until new clusters are settled."""
+"""Maximum seconds that `apply` waits until new clusters are settled."""
 BLOCKED_TOLD_AFTER_S = 1.0
 TOPIC_PATIENCE_S = 10.0
 DELETION_S = 60.0
@@ -55,7 +55,10 @@ Reconcile = Callable[[ClusterKey], Awaitable[Again]]
 
 
 class LocalRun:
-    """Use `apply` for each new state of the manifests, `check` often in between, and `aclose` at the end."""
+    """One run of `sluicegate up`.
+
+    Call `apply` for each new state of the manifests, `check` often in between, and `aclose` at the end.
+    """
 
     def __init__(self, data: DataDir, say: Callable[[str], None], back_off: BackOff | None = None) -> None:
         self._data = data
@@ -158,7 +161,7 @@ class LocalRun:
         await self._await_first_looks()
 
     def check(self) -> None:
-        """Raise an error that ends the run, if there is one."""
+        """Raise the error that ends the run, if there is one."""
         if self._broken is not None:
             raise self._broken
         for task in self._tasks:
@@ -250,6 +253,9 @@ class LocalRun:
         self.write_state()
 
     def write_state(self) -> None:
-        """Write state.json; called whenever anything changes that `status` shows."""
+        """Write the state of this `sluicegate up` to state.json.
+
+        Called whenever anything changes that `status` shows.
+        """
         if self._open:
             self._data.write_state(self._state.document(self._limits.last))

@@ -19,17 +19,20 @@ _WRITTEN = ".written.json"
 
 
 class LocalSecrets:
-    """Owns the folder of Secrets. Methods raise DataDirError if it cannot be read or written."""
+    """The Secrets of `sluicegate up`, in a folder.
+
+    Methods raise DataDirError if the folder cannot be read or written.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def path(self, namespace: str, name: str) -> Path:
-        """Return the folder of a Secret."""
+        """Return the folder in which a Secret is stored."""
         return self._folder / namespace / name
 
     def find(self, namespace: str, name: str) -> StoredSecret | None:
-        """Return a Secret; None if there is none. Its version is empty if `up` has not written it."""
+        """Return a Secret; None if it does not exist. Its version is empty if `up` has not written it."""
         folder = self.path(namespace, name)
         try:
             paths = [path for path in folder.iterdir() if path.name[0] != "."]
@@ -47,7 +50,10 @@ class LocalSecrets:
         return StoredSecret(data, version, known.get("annotations", {}), known.get("owner", ""))
 
     def apply(self, manifest: Mapping[str, Any]) -> StoredSecret:
-        """Write a Secret. Its version changes with its data, also if another program changes a file."""
+        """Write a Secret into its folder.
+
+        Its version changes with its data, also when another program changes a file.
+        """
         metadata = manifest["metadata"]
         data = {key: base64.b64decode(value) for key, value in manifest["data"].items()}
         owner = next((one["uid"] for one in metadata.get("ownerReferences", ())), "")
@@ -64,14 +70,14 @@ class LocalSecrets:
         return self.find(metadata["namespace"], metadata["name"]) or StoredSecret(data, "")
 
     def remove_owned(self, namespace: str, name: str, owner: str) -> None:
-        """Remove a Secret, if `up` has written it for the object with the uid `owner`."""
+        """Remove a Secret if `up` has written it for the object with the uid `owner`."""
         found = self.find(namespace, name)
         if found is not None and owner and found.owner == owner:
             shutil.rmtree(self.path(namespace, name), ignore_errors=True)
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file for its owner alone, unless it has this text already. Raises DataDirError."""
+    """Write a file that only its owner may read, unless it already has this text. Raises DataDirError."""
     if not path.exists() or path.read_text() != text:
         _write(path, text.encode())
 

@@ -13,7 +13,7 @@ from sluicegate_operator.planning.rolls.scale import ScaleReason
 
 Json = dict[str, Any]
 Nodes = Sequence[Mapping[str, Any]]
-"""Nodes as described by the fleet."""
+"""The nodes of a cluster, as described by the fleet."""
 
 
 def resource_row(resource: Resource) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def cluster_row(name: str, nodes: Nodes, progress: Mapping[str, Json]) -> dict[s
 
 
 def progress_of(progress: ClusterProgress) -> dict[str, Json]:
-    """Return the work in progress, by its name in `sluicegate status`. A message is empty if nothing is under way."""
+    """Return the work in progress, by its name in `sluicegate status`. A message is empty without work."""
     behind = [f"broker {broker_id}: {why}" for broker_id, why in progress.config_lagging.items()]
     sentence = "; ".join([*behind, *([progress.config_refused] if progress.config_refused else [])])
     scale = progress.scale
@@ -76,7 +76,7 @@ def _shown(phase: str = "", message: str = "", waiting: Sequence[str] = ()) -> J
 
 @dataclass(slots=True)
 class ProgressLines:
-    """Lines for the terminal about the end of a roll, and about a scale that waits. Each change is one line."""
+    """The lines for the terminal about the end of a roll, and about a scale that waits. Each change is one line."""
 
     _rolling: bool = False
     _scale: str = ""

@@ -21,19 +21,19 @@ from sluicegate_operator.planning.layout.node_certificates import server_name
 from sluicegate_operator.resources.secrets.cluster_secrets import nodes_secret_name
 
 Work = tuple[Queue, ClusterKey]
-"""A queue, and a key in it."""
+"""One piece of work: a queue, and a key in it."""
 
 
 @dataclass(slots=True)
 class GoingObject:
-    """A removed object, until the queues that it concerns have finished with it."""
+    """A removed object, kept until the queues that it concerns have finished with it."""
 
     resource: Resource
     waits_for: set[Work]
 
 
 class StateDocument:
-    """Reads the parts of a run. `going` are the objects that are being deleted."""
+    """The content of state.json, from the parts of a run. `going` are the objects that are being deleted."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class StateDocument:
         self.going: list[GoingObject] = []
 
     def settle(self, work: Work) -> bool:
-        """Note that a queue has finished with a key. Returns whether this was the last work about a deleted object."""
+        """Record that a queue has finished with a key. Return whether this was the last work about a deleted object."""
         before = len(self.going)
         for going in self.going:
             going.waits_for.discard(work)
@@ -59,7 +59,7 @@ class StateDocument:
         return len(self.going) < before
 
     def addresses(self, name: str, folder: Path) -> Iterator[str]:
-        """Yield lines about the nodes of a cluster and its folder, for its user; none without nodes."""
+        """Yield lines for the user about a cluster's nodes and its folder; none without nodes."""
         nodes = self._fleet.describe(name)
         if not nodes:
             return

@@ -21,12 +21,13 @@ from sluicegate_operator.planning.pipelines.pipelines import PipelineOutcome, pl
 from sluicegate_operator.planning.status.seniority import seniority
 from sluicegate_operator.preview.cluster import Versions, preview_cluster
 from sluicegate_operator.preview.complaints import complaints
-from sluicegate_operator.quotas.model import LimitField, limit_of
+from sluicegate_operator.quotas.model.strictest import limit_of
+from sluicegate_operator.quotas.model.targets import LimitField
 
 WARNINGS_MAX = 5
-"""Maximum for one object: the API server returns at most 4,096 characters for all warnings of a request."""
+"""Maximum number of warnings about an object: the API server returns at most 4,096 characters for all of a request."""
 LENGTH_MAX = 250
-"""Maximum length of a warning: the API server truncates one that is longer than 256 characters."""
+"""Maximum length of a warning in characters. The API server truncates one that is longer than 256 characters."""
 NAMES_MAX = 4
 """Maximum number of nodes that a warning about a restart names."""
 _DEFAULT_IMAGES = Images()
@@ -35,11 +36,11 @@ _DEFAULT_IMAGES = Images()
 def admission_warnings(
     applied: Resource, old: Resource | None, around: Iterable[Resource], now: datetime, images: Images = _DEFAULT_IMAGES
 ) -> tuple[str, ...]:
-    """Return sentences about `applied`, at most WARNINGS_MAX.
+    """Return the warnings about the object `applied`, at most WARNINGS_MAX.
 
-    None if its spec is that of `old` or if it is being deleted. `old` is the object before the change, None if it is
-    created. `around`: its cluster and the objects that the verdict depends on, which may include the object itself.
-    `now` is the time of creation of a new object. `images`: those of nodes whose cluster names none.
+    There are none if its spec is that of `old` or if it is being deleted. `old` is the object before the change, None
+    for a new object. `around`: its cluster and the objects that the verdict depends on, which may include the object
+    itself. `now` is the time of creation of a new object. `images`: those of nodes whose cluster names none.
     """
     if applied.metadata.deletion_timestamp is not None or (old is not None and old.spec == applied.spec):
         return ()
@@ -57,9 +58,9 @@ def admission_warnings(
 
 
 def decisive(rivals: Sequence[Resource], now: datetime) -> list[Resource]:
-    """Return the rivals that decide: the strictest quotas of one target, or the oldest Topic of one topic.
+    """Return the rivals that decide: the strictest quota for each limit of a target, or the oldest Topic of a topic.
 
-    The verdict on another object of the same place depends only on these.
+    The verdict on another object with the same target or topic depends only on these.
     """
     found: list[Resource] = []
     living = [one for one in rivals if one.metadata.deletion_timestamp is None]

@@ -49,7 +49,7 @@ class ClusterPreview:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """All manifests in their present and new versions, at `now`; `kind`: the kind of the nodes."""
+    """All manifests in their present and new versions, at the time `now`. `kind` is the kind of the nodes."""
 
     before: Manifests
     after: Manifests
@@ -58,7 +58,10 @@ class Versions:
 
 
 def preview_cluster(cluster: BrokerCluster, versions: Versions, running: RunningNodes | None) -> ClusterPreview:
-    """Return the preview of `cluster`, in its new version. A cluster whose brokers run elsewhere has no nodes here."""
+    """Return the effects on `cluster`, given in its new version.
+
+    A cluster whose brokers run elsewhere has no nodes here.
+    """
     key, before, after = (cluster.namespace, cluster.name), versions.before, versions.after
     old = next((one for one in before.clusters if (one.namespace, one.name) == key), None)
     live = [*_nodes(old, cluster), *_listeners(old, cluster, before, after), *_volumes(old, cluster)]

@@ -25,11 +25,11 @@ VALUE_SHOWN_MAX = 120
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The existing objects with their statuses, and the nodes of each cluster, if they were read.
+    """The existing objects with their statuses, and the nodes of clusters whose nodes were read.
 
     `nodes` are by namespace and name of their cluster. `kind`: pods, or processes of `sluicegate up`; different changes
-    restart them, and `sluicegate up` deletes objects that manifests do not name. `operator_silence`: a
-    sentence that no operator works on the cluster; empty if one does.
+    restart them, and `sluicegate up` deletes objects that manifests do not name. `operator_silence`: a sentence that no
+    operator works on the cluster; empty if one does.
     """
 
     manifests: Manifests = field(default_factory=Manifests)
@@ -39,7 +39,7 @@ class World:
 
 
 class ObjectOutcome(StrEnum):
-    """The result for one object."""
+    """The result for one object if new manifests were applied."""
 
     CREATED = "Created"
     CHANGED = "Changed"
@@ -77,7 +77,7 @@ class Preview:
 
     @property
     def refused(self) -> bool:
-        """Whether an object would be refused or would have no effect."""
+        """Return whether an object would be refused or would have no effect."""
         kept = any(item.outcome is ObjectOutcome.REFUSED for item in self.objects)
         return kept or any(complaint.stalls for complaint in self.complaints)
 
@@ -87,7 +87,10 @@ class Preview:
 
 
 def preview(wanted: Manifests, world: World, now: datetime) -> Preview:
-    """Return the preview. `now` is the creation time of new objects, so existing ones are older."""
+    """Return the effects that new manifests would have.
+
+    `now` is the creation time of new objects, so existing ones are older.
+    """
     there = {resource.identity: resource for resource in world.manifests.resources}
     after, objects = dict(there), []
     for resource in wanted.resources:
@@ -170,7 +173,7 @@ def _shown(path: str, value: Any) -> str:
 
 
 def summary(seen: Preview) -> str:
-    """Return one sentence for the end of the output."""
+    """Return one sentence about the preview for the end of the output."""
     counts = {outcome: sum(item.outcome is outcome for item in seen.objects) for outcome in ObjectOutcome}
     named = ", ".join(f"{count} {outcome.lower()}" for outcome, count in counts.items() if count)
     kept = "" if counts[ObjectOutcome.DELETED] else "; nothing is deleted"

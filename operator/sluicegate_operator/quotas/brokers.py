@@ -28,8 +28,10 @@ from sluicegate_operator.planning.limits.limits import (
     missing,
     missing_words,
 )
+from sluicegate_operator.planning.limits.order import in_phases, kept_back
 from sluicegate_operator.quotas.kept_limits import KEEP_NOTHING, Keep, differing, keep_limits
-from sluicegate_operator.quotas.model import Limits, TargetKey, config_limits, while_open
+from sluicegate_operator.quotas.model.quota_keys import config_limits, while_open
+from sluicegate_operator.quotas.model.targets import Limits, TargetKey
 from sluicegate_operator.quotas.state.ledger import LimitLedger
 
 FIRST_PAUSE_S = 0.005
@@ -39,7 +41,7 @@ WORDS_MAX = 10
 
 
 class EnforcementState(StrEnum):
-    """The progress of one broker with the limits."""
+    """The progress of one broker with enforcing the wanted limits of ConnectionQuotas."""
 
     ENFORCED = "Enforced"
     LAGGING = "Lagging"
@@ -48,7 +50,7 @@ class EnforcementState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerEnforcement:
-    """The state of one broker. `detail` is the reason if it does not enforce all limits."""
+    """One broker's progress with the wanted limits; `detail` is the reason if it does not enforce all of them."""
 
     broker_id: int
     state: EnforcementState
@@ -58,7 +60,7 @@ class BrokerEnforcement:
 
 @dataclass(frozen=True, slots=True)
 class ListenerWishes:
-    """The part of a pass that depends on which listeners brokers have open."""
+    """The listeners' part of the wanted limits: limits of removed listeners, and the need for reports on open ones."""
 
     closing: Mapping[TargetKey, Limits] = field(default_factory=dict)
     """Limits of removed listeners; they are wanted while a broker still has the listener open."""
@@ -68,7 +70,7 @@ class ListenerWishes:
 
 @dataclass(frozen=True, slots=True)
 class WantedLimits:
-    """The limits of one pass.
+    """The limits that one pass brings into force on the brokers of a cluster.
 
     `started_at_s` is when the operator learned of them, and `deadline_s` is how long brokers may take to show them.
     `changed` are the limits that differ from those of the last pass. `gives_way` returns whether another pass is due.
@@ -89,12 +91,12 @@ class WantedLimits:
 
     @property
     def released(self) -> frozenset[LimitKey]:
-        """The limits of `ours` that are lifted if no quota wants them."""
+        """The limits of `ours` that brokers may lift when no ConnectionQuota asks for them any more."""
         return frozenset() if self.ours is None or self.keep.all else self.ours
 
     @property
     def entity_types(self) -> tuple[str, ...]:
-        """Types of client quotas that the operator governs.
+        """Names of Kafka's entity types, such as `ip`, whose client quotas the operator sets on this cluster.
 
         Apache Kafka has no connection groups, and other clients configure it too.
         """
@@ -103,10 +105,9 @@ class WantedLimits:
 
 @dataclass(frozen=True, slots=True)
 class EnforcementResult:
-    """The result of one pass.
+    """The result of one pass over the brokers: each one's progress, the failures, and the changes that were sent.
 
-    `changes` were sent. `drift` has the changes that undo those of another client, on brokers that had all limits
-    before.
+    `drift` has the changes that undo those of another client, on brokers that had all limits before.
     """
 
     brokers: tuple[BrokerEnforcement, ...]
@@ -139,7 +140,9 @@ class EnforcementResult:
 
 
 async def enforce(pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger | None = None) -> EnforcementResult:
-    """Run one pass. `ledger` has the results of earlier passes, and is updated.
+    """Bring the wanted limits into force on the brokers of a cluster, in one pass.
+
+    `ledger` has the results of earlier passes, and is updated.
 
     Raises no error that a broker can cause: the result has the failures of each broker.
     """
@@ -240,12 +243,20 @@ class _Run:
         return lacks
 
     async def _send(self, actions: Sequence[Action]) -> None:
-        if actions:
+        sent: list[Action] = []
+        failures: list[Failure] = []
+        for phase in in_phases(actions):
             # Creating thousands of actions took time.
             await asyncio.sleep(0)
-            self._failures += await apply_actions(self._through, actions, self._note_doubt)
-            self._sent += actions
-            await asyncio.sleep(0)
+            refused = {key for failure in failures for key in failure.action.keys}
+            kept = kept_back(phase, sent, refused) if refused else frozenset()
+            failures += [Failure(one, failures[0].error) for one in phase if not one.keys.isdisjoint(kept)]
+            made = [one for one in phase if one.keys.isdisjoint(kept)] if kept else phase
+            failures += await apply_actions(self._through, made, self._note_doubt)
+            sent += made
+        self._failures += failures
+        self._sent += sent
+        await asyncio.sleep(0)
 
     def _note_doubt(self, broker_id: int, keys: Iterable[LimitKey]) -> None:
         self._ledger.doubts.note(broker_id, keys, asyncio.get_running_loop().time())

@@ -1,6 +1,6 @@
 """Phrases for users about the limits that differ between two plans."""
 
-from sluicegate_operator.quotas.model import Limits, TargetKey
+from sluicegate_operator.quotas.model.targets import Limits, TargetKey, TargetKind
 from sluicegate_operator.quotas.plan import QuotaPlan
 
 
@@ -18,11 +18,17 @@ def changed_limits(before: QuotaPlan | None, after: QuotaPlan) -> list[str]:
 
 def _target(target: TargetKey) -> str:
     apart = f" ({target.apart})" if target.apart else ""
-    return f"{target.kind} {target.name}".strip() + apart
+    single = target.kind is TargetKind.CIDR and "/" not in target.name
+    kind = TargetKind.IP if single else target.kind
+    return f"{kind} {target.name}".strip() + apart
 
 
 def _limits(limits: Limits | None) -> str:
     if limits is None:
         return "no limit"
-    shown = [f"{limits.rate}/s" if limits.rate is not None else "", f"{limits.count} open" if limits.count else ""]
+    whose = " of all brokers together" if limits.of_cluster else ""
+    shown = [
+        f"{limits.rate}/s{whose}" if limits.rate is not None else "",
+        f"{limits.count} open" if limits.count else "",
+    ]
     return " and ".join(part for part in shown if part) or "no limit"

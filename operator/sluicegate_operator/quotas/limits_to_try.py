@@ -12,22 +12,18 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
 from sluicegate_operator.planning.layout.cluster_layout import INTERNAL, quota_window
-from sluicegate_operator.planning.limits.connection_groups import ANYBODY
+from sluicegate_operator.planning.limits.connection_groups import ANYBODY, CLUSTER
 from sluicegate_operator.planning.limits.limits import (
     CONNECTION_CREATION_RATE,
     COUNT_PER_IP_OVERRIDES,
     IP,
     QuotaKey,
+    is_scope,
 )
-from sluicegate_operator.quotas.model import (
-    LimitField,
-    Limits,
-    QuotaOutcome,
-    TargetKey,
-    TargetKind,
-    config_limits,
-    limit_of,
-)
+from sluicegate_operator.quotas.model.quota_keys import config_limits
+from sluicegate_operator.quotas.model.strictest import limit_of
+from sluicegate_operator.quotas.model.targets import LimitField, Limits, TargetKey, TargetKind
+from sluicegate_operator.quotas.model.verdicts import QuotaOutcome
 from sluicegate_operator.quotas.plan import Claim, QuotaPlan, Scope, is_governed, plan_claims
 
 _DEFAULT_ENTITY = "<default>"
@@ -35,10 +31,10 @@ _DEFAULT_ENTITY = "<default>"
 
 @dataclass(frozen=True, slots=True)
 class QuotasToTry:
-    """ConnectionQuotas of one cluster. `cluster` is None if only its quotas are given.
+    """The ConnectionQuotas of one cluster that a user tries on the audit log with `what-if`, and what they depend on.
 
-    `members`: addresses and ranges of workloads, by the name of the quota. `enforce`: quotas of mode Observe are tried
-    as if they enforced their limits.
+    `cluster` is None if only its quotas are given. `members`: addresses and ranges of workloads, by the name of the
+    quota. `enforce`: quotas of mode Observe are tried as if they enforced their limits.
     """
 
     quotas: Sequence[ConnectionQuota]
@@ -49,7 +45,10 @@ class QuotasToTry:
 
 
 def limits_to_try(given: QuotasToTry, now: datetime) -> dict[str, Any]:
-    """Return the document; limits that have expired at `now` are in its notes."""
+    """Return the document with the limits of these quotas, which `what-if` reads.
+
+    Limits that have expired at `now` are in its notes.
+    """
     scope = Scope(there=True) if given.cluster is None else Scope.of(given.cluster, given.listeners)
     claims = [
         Claim.of(_enforcing(quota) if given.enforce else quota, _members(given.members, quota))
@@ -62,9 +61,9 @@ def limits_to_try(given: QuotasToTry, now: datetime) -> dict[str, Any]:
         "configs": {
             "inter.broker.listener.name": INTERNAL,
             **quota_window(settings),
-            **plan.desired.configs,
+            **{key: value for key, value in plan.desired.configs.items() if not is_scope(key)},
         },
-        "quotas": [_quota(key, value) for key, value in plan.desired.quotas.items()],
+        "quotas": [_quota(key, value) for key, value in plan.desired.quotas.items() if key[1] != CLUSTER],
         "names": list(_names(plan)),
         "notes": list(_notes(plan, [claim.quota for claim in claims])),
     }
@@ -126,6 +125,11 @@ def _notes(plan: QuotaPlan, quotas: Sequence[ConnectionQuota]) -> Iterator[str]:
             )
         elif verdict.message:
             yield f"ConnectionQuota {quota.name}: {verdict.message}"
+        elif quota.spec.is_of_cluster:
+            yield (
+                f"ConnectionQuota {quota.name} has scope Cluster, and is tried as if each broker had the whole rate: a "
+                "replay takes each broker alone, so brokers together may accept more than they would"
+            )
         elif quota.spec.adaptive is not None:
             yield (
                 f"ConnectionQuota {quota.name} is adaptive, and is tried with its adaptive.maxRate: the log does not "

@@ -6,7 +6,7 @@ cost of a plan is that of its changes, and the plan equals one that was made fro
 `plan_in_steps` is a generator, so that other tasks run between two steps.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,28 +20,20 @@ from sluicegate_operator.planning.layout.cluster_layout import cluster_listeners
 from sluicegate_operator.planning.limits.connection_groups import ANYBODY
 from sluicegate_operator.planning.limits.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey, QuotaKey
 from sluicegate_operator.planning.status.seniority import Seniority, seniority
-from sluicegate_operator.quotas.model import (
-    Limits,
-    QuotaName,
-    TargetKey,
-    TargetKind,
+from sluicegate_operator.quotas.model.quota_keys import ended_keys, group_of_quota, limit_keys, limit_values, overrides
+from sluicegate_operator.quotas.model.strictest import limits_of, winners_of
+from sluicegate_operator.quotas.model.targets import Limits, QuotaName, TargetKey, TargetKind
+from sluicegate_operator.quotas.model.verdicts import (
     Verdict,
     cluster_missing,
-    ended_keys,
     expired,
-    group_of_quota,
-    limit_keys,
-    limit_values,
-    limits_of,
     listener_missing,
     no_clients,
-    overrides,
     pods_unknown,
     selects_elsewhere,
     too_many_addresses,
     unsupported,
     verdict_of,
-    winners_of,
 )
 
 COMPARED_PER_SLICE = 1000
@@ -49,15 +41,18 @@ PLANNED_PER_SLICE = 100
 """Number of quotas in one step: a few milliseconds."""
 BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
-_NOBODY = frozenset[QuotaName]()
+_NO_QUOTAS = frozenset[QuotaName]()
+_MakeVerdict = Callable[[ConnectionQuota, TargetKey], Verdict]
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The facts that all quotas of a cluster depend on.
+    """Facts about a cluster on which the decisions about all of its ConnectionQuotas depend.
 
-    `known`: names of its listeners; None if they are not known. `in_all_namespaces`: whether quotas can select pods of
-    other namespaces.
+    - `there`: whether the BrokerCluster exists.
+    - `exclusive`: whether the operator alone sets limits on the brokers; if not, they are brokers of Apache Kafka.
+    - `known`: names of its listeners; None if they are not known.
+    - `in_all_namespaces`: whether quotas can select pods of other namespaces.
     """
 
     there: bool = False
@@ -78,9 +73,10 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Claim:
-    """The input of one quota. Another spec makes another claim, and so do other pods that the quota selects.
+    """The limits that one ConnectionQuota asks for, with their target and the time of their end.
 
-    `addresses`: those of the pods, each with the number of its pod; None if they are not known.
+    Another spec makes another claim, and so do other pods that the quota selects. `addresses`: those of the pods, each
+    with the number of its pod; None if they are not known.
     """
 
     quota: ConnectionQuota
@@ -95,7 +91,9 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The decision on one target. It follows from `claims`, `ended`, `room` and the scope alone.
+    """The decision which limits are enforced on one target of ConnectionQuotas.
+
+    It follows from `claims`, `ended`, `room` and the scope alone.
 
     - `claims`: the claims on the target, oldest first.
     - `ended`: names of quotas that have expired.
@@ -106,7 +104,7 @@ class Ruling:
     """
 
     claims: tuple[Claim, ...] = field(compare=False)
-    ended: frozenset[QuotaName] = _NOBODY
+    ended: frozenset[QuotaName] = _NO_QUOTAS
     room: bool = True
     limits: Limits | None = None
     verdicts: Mapping[QuotaName, Verdict] = field(default_factory=lambda: _NOTHING)
@@ -116,9 +114,9 @@ class Ruling:
     count: tuple[Seniority, int] | None = None
 
     def keys(self, quota: QuotaName) -> AbstractSet[LimitKey]:
-        """Return the limits that brokers must have as planned for this quota to be in force.
+        """Return the limits that all brokers must have with the values of this ruling before the quota is in force.
 
-        If the quota has expired, brokers must have lifted them.
+        If the quota has expired, they are the limits that brokers must have lifted.
         """
         verdict = self.verdicts[quota]
         if verdict.has_expired:
@@ -129,7 +127,7 @@ class Ruling:
 
     @property
     def values(self) -> Mapping[str, Mapping[Any, str | float]]:
-        """Limits that brokers have for the target, by quota if each quota has a connection group."""
+        """The limits that brokers must have for the target, by quota if each quota has a connection group."""
         if self.limits is None or self.claims[0].target.is_group:
             return self.groups
         return {"": limit_values(self.claims[0].target, self.limits)}
@@ -140,14 +138,17 @@ _NO_RULING = Ruling(())
 
 @dataclass(frozen=True, slots=True)
 class ReadOften:
-    """The few targets whose rulings each pass reads: those of a kind, and those of quotas that observe."""
+    """The few targets whose decisions each pass reads: listeners, workloads, and targets of quotas that observe."""
 
     listeners: list[TargetKey] = field(default_factory=list)
     workloads: list[TargetKey] = field(default_factory=list)
     observed: list[TargetKey] = field(default_factory=list)
 
     def add(self, target: TargetKey, claim: Claim) -> None:
-        """Add a target with one of its claims; a quota that observes has its own target."""
+        """Add a target with one of the claims on it.
+
+        A quota that observes has its own target.
+        """
         if target.kind is TargetKind.LISTENER:
             self.listeners.append(target)
         elif target.kind is TargetKind.WORKLOAD:
@@ -158,10 +159,10 @@ class ReadOften:
 
 @dataclass(frozen=True, slots=True)
 class QuotaPlan:
-    """The plan of a cluster.
+    """The limits that a cluster's ConnectionQuotas result in, with the decision on each quota.
 
-    `desired`: all limits of the cluster. `of`: the ruling on each quota. `changed`: limits that
-    differ from the previous plan. No limit ends between `ended_last` and `next_expiry`.
+    `desired`: all limits of the cluster. `of`: the ruling on each quota. `changed`: limits that differ from the
+    previous plan. No limit ends between `ended_last` and `next_expiry`.
     """
 
     desired: DesiredLimits = field(default_factory=DesiredLimits)
@@ -176,12 +177,12 @@ class QuotaPlan:
 
     @property
     def limits(self) -> dict[TargetKey, Limits]:
-        """The enforced limits by target."""
+        """The limits of all quotas together, by target."""
         return {target: one.limits for target, one in self.rulings.items() if one.limits is not None}
 
     @property
     def verdicts(self) -> dict[QuotaName, Verdict]:
-        """The verdict on each quota."""
+        """The verdict on each quota: whether its limits are enforced."""
         return {name: verdict for one in self.rulings.values() for name, verdict in one.verdicts.items()}
 
     @property
@@ -195,7 +196,7 @@ class QuotaPlan:
         return {name: number for one in self.rulings.values() for name, number in one.members.items()}
 
     def keys(self, quota: QuotaName) -> AbstractSet[LimitKey]:
-        """Return the limits that brokers must have as planned for this quota to be in force."""
+        """Return the limits that all brokers must have with the values of this plan before the quota is in force."""
         return self.of[quota].keys(quota)
 
     def quotas_on(self, target: TargetKey) -> list[QuotaName]:
@@ -213,13 +214,16 @@ def plan_quotas(
     quotas: Iterable[ConnectionQuota],
     now: datetime = BEFORE_ALL,
 ) -> QuotaPlan:
-    """Plan in one step, for callers without an event loop to share. Without `now` no limit has ended."""
+    """Return the limits that these ConnectionQuotas result in, computed without a pause.
+
+    It is for callers without an event loop to share. Without `now` no limit has ended.
+    """
     claims = [Claim.of(quota) for quota in quotas if is_governed(quota, cluster)]
     return plan_claims(Scope.of(cluster, listeners), claims, now)
 
 
 def plan_claims(scope: Scope, claims: Iterable[Claim], now: datetime) -> QuotaPlan:
-    """Plan these claims in one step."""
+    """Return the limits that these claims result in, computed without a pause."""
     steps = plan_in_steps(scope, claims, now)
     while True:
         try:
@@ -230,7 +234,7 @@ def plan_claims(scope: Scope, claims: Iterable[Claim], now: datetime) -> QuotaPl
 
 
 def is_governed(quota: ConnectionQuota, cluster: BrokerCluster | None) -> bool:
-    """Return whether the quota counts: it is not being deleted, and it names the cluster, if there is one."""
+    """Return whether the operator enforces the quota: it is not being deleted and names the cluster if there is one."""
     if quota.metadata.deletion_timestamp is not None:
         return False
     return cluster is None or (quota.spec.cluster_ref.name, quota.namespace) == (cluster.name, cluster.namespace)
@@ -239,9 +243,9 @@ def is_governed(quota: ConnectionQuota, cluster: BrokerCluster | None) -> bool:
 def plan_in_steps(
     scope: Scope, claims: Iterable[Claim], now: datetime, before: QuotaPlan = NOTHING_PLANNED
 ) -> Generator[None, None, QuotaPlan]:
-    """Return the plan of all claims. `now` ends limits.
+    """Return the limits that all claims result in, computed with a pause after every few quotas.
 
-    `before` is the plan that is in force; its rulings are kept for unchanged targets.
+    `now` ends limits. `before` is the plan that is in force; its rulings are kept for unchanged targets.
     """
     claims = tuple(claims)
     same_scope = scope == before.scope
@@ -344,7 +348,7 @@ def _ruling(
     """
     if len(claims) > 1:
         claims = sorted(claims, key=lambda claim: seniority(claim.quota))
-    ended = frozenset(claim.quota.name for claim in claims if claim.expires <= now) or _NOBODY
+    ended = frozenset(claim.quota.name for claim in claims if claim.expires <= now) or _NO_QUOTAS
     claims = tuple(claims)
     if known is not None and known.claims == claims and known.ended == ended:
         return known
@@ -385,7 +389,7 @@ def _judged(asked: Ruling, target: TargetKey, scope: Scope) -> Ruling:
     return replace(asked, limits=limits, verdicts=decided, groups=groups, members=members)
 
 
-def _missing(target: TargetKey, scope: Scope) -> Any:
+def _missing(target: TargetKey, scope: Scope) -> _MakeVerdict | None:
     """Return the function that makes the verdicts if the target does not exist; None if it exists."""
     kind, known = target.kind, scope.known
     if not scope.there:

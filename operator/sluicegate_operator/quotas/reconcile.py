@@ -34,10 +34,11 @@ from sluicegate_operator.quotas.brokers import (
     WantedLimits,
     enforce,
 )
-from sluicegate_operator.quotas.external import ExternalLimits
+from sluicegate_operator.quotas.external_limits import ExternalLimits
 from sluicegate_operator.quotas.kept_limits import Keep
-from sluicegate_operator.quotas.model import QuotaName
+from sluicegate_operator.quotas.model.targets import QuotaName
 from sluicegate_operator.quotas.plan import Scope
+from sluicegate_operator.quotas.quota_names import QuotaNames
 from sluicegate_operator.quotas.state.known import ClusterFacts, PassTimes
 from sluicegate_operator.quotas.state.state import GovernedQuotas
 
@@ -55,24 +56,33 @@ _END = object()
 
 
 class SelectedPods(Protocol):
-    """Pods that ConnectionQuotas select. They exist only on Kubernetes."""
+    """The pods that ConnectionQuotas with a workload select, and their addresses.
+
+    They exist only on Kubernetes.
+    """
 
     @property
     def in_all_namespaces(self) -> bool: ...
 
     @property
     def unseen(self) -> str:
-        """Why changes of pods have not been seen for some time; empty while they are seen."""
+        """The reason why changes of pods have not been seen for some time; empty while they are seen."""
 
     def keep(self, cluster: ClusterKey, quotas: Iterable[ConnectionQuota]) -> None:
-        """Note all current ConnectionQuotas of a cluster."""
+        """Watch the pods that these ConnectionQuotas select; they are all those of the cluster."""
 
     def take_news(self, cluster: ClusterKey) -> Mapping[QuotaName, Members]:
-        """Return the members of quotas by name, if they changed since the last call; empty before all are known."""
+        """Return the addresses of selected pods by quota, for the quotas whose pods changed since the last call.
+
+        Empty before all are known.
+        """
 
 
 class QuotaReconciler:
-    """Enforces the ConnectionQuotas of a cluster on its brokers. `governed` has its knowledge of each cluster."""
+    """Enforces the ConnectionQuotas of a cluster on its brokers, and keeps their statuses current.
+
+    `governed` has its knowledge of each cluster.
+    """
 
     def __init__(self, context: QuotaContext, pods: SelectedPods | None = None) -> None:
         """`pods` is None if there are no pods that quotas could select."""
@@ -81,14 +91,19 @@ class QuotaReconciler:
         self.governed: dict[ClusterKey, GovernedQuotas] = {}
         self._step = asyncio.Lock()
         self._external = ExternalLimits(context)
+        self._names = QuotaNames()
 
     async def reconcile(self, key: ClusterKey) -> Again:
-        """Run one pass. Raises KubeError."""
+        """Enforce the quotas of one cluster in one pass, and return when the next is due.
+
+        Raises KubeError.
+        """
         context = self._context
         snapshot, refusals = await context.gather(key, [BROKER_LISTENER, CONNECTION_QUOTA]), Refusals()
         cluster = snapshot.cluster
         if cluster is None:
             self._external.forget(key)
+            self._names.forget(key)
         if self._pods is not None:
             self._pods.keep(key, snapshot.quotas)
         if cluster is None and not snapshot.quotas:
@@ -135,7 +150,8 @@ class QuotaReconciler:
             f"the pods that ConnectionQuota {name} selects are not known yet" for name in governed.without_pods[:1]
         ]
         unknown_limits = "; ".join([*(str(item) for item in unreadable), *unknown])
-        if loop.time() >= governed.times.resync_at_s:
+        is_resync = loop.time() >= governed.times.resync_at_s
+        if is_resync:
             governed.brokers.ledger.read_all()
             governed.times = replace(governed.times, resync_at_s=loop.time() + self._context.resync_s(cluster))
         pool = await self._context.pool(cluster)
@@ -160,13 +176,15 @@ class QuotaReconciler:
         if _all_ready(expected, pool):
             governed.times = replace(governed.times, starts_until_s=0.0)
         await self._queue_statuses(key, governed, result)
+        if pool is not None and not cluster.spec.is_external:
+            await self._names.send(cluster, pool, governed.plan, check=is_resync)
         if governed.observing or (governed.enforces and not cluster.spec.is_external):
             self._context.mark(Queue.OBSERVED, key)
         if not self._is_complete(governed, result, unknown_limits=bool(unknown_limits)):
             return LAGGING_RETRY
         ledger = governed.brokers.ledger
-        next_look_s = min(governed.times.resync_at_s, ledger.doubts.next_look_s(ledger.silent))
-        return min(max(0.0, next_look_s - loop.time()), _until_next_end_s(governed))
+        next_read_s = min(governed.times.resync_at_s, ledger.doubts.next_read_s(ledger.silent))
+        return min(max(0.0, next_read_s - loop.time()), _until_next_end_s(governed))
 
     async def _queue_statuses(
         self, key: ClusterKey, governed: GovernedQuotas, result: EnforcementResult | None = None

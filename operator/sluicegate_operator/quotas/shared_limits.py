@@ -27,7 +27,7 @@ _RATE_OF = f"{CONNECTION_CREATION_RATE} {IP}"
 
 
 def mine_of(desired: DesiredLimits) -> Mine:
-    """Return the texts of all limits that ConnectionQuotas ask for."""
+    """Return all limits that ConnectionQuotas ask for, as the texts by which a status remembers them."""
     texts = {key for key in desired.configs if key != COUNT_PER_IP_OVERRIDES}
     texts |= {f"{COUNT_PER_IP_OVERRIDES} {_address(entry)}" for entry in _entries(_overrides(desired))}
     for entity, name in desired.quotas:
@@ -48,12 +48,12 @@ def those_of(desired: DesiredLimits, mine: Mine) -> DesiredLimits:
 
 
 def keys_of(mine: Mine) -> frozenset[LimitKey]:
-    """Return the limits of these texts, as brokers name them."""
+    """Return the limits that these texts of a status name, as brokers name them."""
     return frozenset(_key(text) for text in mine)
 
 
 def those_with(mine: Mine, keys: Set[LimitKey]) -> Mine:
-    """Return the texts that name one of these limits."""
+    """Return the texts of `mine` that stand for one of the limits `keys`."""
     return frozenset(text for text in mine if _key(text) in keys)
 
 
@@ -66,14 +66,14 @@ def _key(text: str) -> LimitKey:
 
 
 def overridden(mine: Mine) -> frozenset[str]:
-    """Return the addresses for which the operator has an entry in the shared key."""
+    """Return the addresses whose entry in Kafka's key `max.connections.per.ip.overrides` the operator has set."""
     prefix = f"{COUNT_PER_IP_OVERRIDES} "
     return frozenset(text.removeprefix(prefix) for text in mine if text.startswith(prefix))
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Values of the shared key on brokers.
+    """The values that brokers have for Kafka's key `max.connections.per.ip.overrides`.
 
     `default`: the cluster's, None if it has none. `own`: those of single brokers. `in_files`: those in the properties
     of brokers, which a dynamic value hides.
@@ -85,7 +85,7 @@ class Overrides:
 
 
 def beside_others(desired: DesiredLimits, addresses: Collection[str], seen: Overrides) -> DesiredLimits:
-    """Return `desired` with the entries of other clients; the operator's are those of `addresses`.
+    """Return `desired` with the counts of addresses that other clients of Kafka set; those of `addresses` are ours.
 
     A broker's own value would hide the default. It is removed, and its entries go into the default. If brokers differ,
     the strictest count stays.

@@ -12,6 +12,7 @@ from sluicegate_operator.api.models.connection_quota import (
     ObservedCounts,
 )
 from sluicegate_operator.api.models.parts.adaptive_rate import AdaptedRates
+from sluicegate_operator.api.models.parts.broker_shares import BrokerShares
 from sluicegate_operator.planning.listeners.exposure import HIDDEN, NOT_HIDDEN, Hiding
 from sluicegate_operator.planning.status.conditions import (
     Finding,
@@ -22,8 +23,10 @@ from sluicegate_operator.planning.status.conditions import (
     stalled,
     working,
 )
-from sluicegate_operator.quotas.model import Limits, QuotaOutcome, TargetKind, Verdict
+from sluicegate_operator.quotas.model.targets import LimitField, Limits, TargetKind
+from sluicegate_operator.quotas.model.verdicts import QuotaOutcome, Verdict
 from sluicegate_operator.quotas.plan import Ruling
+from sluicegate_operator.quotas.share_finding import share_findings
 
 ENFORCED, CONFLICTED, TARGET_FOUND = "Enforced", "Conflicted", "TargetFound"
 PODS_LEFT_OUT = "PodsLeftOut"
@@ -39,7 +42,7 @@ _LISTED_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:
-    """How far brokers are with one quota.
+    """The progress of a cluster's brokers with enforcing one ConnectionQuota.
 
     `expected` brokers should enforce the limit, `lagging` ones do not or did not answer, `unreachable` ones have not
     answered for long. `learned_at` is when the operator first saw this generation; None if that was before it started.
@@ -65,6 +68,8 @@ class Enforcement:
     """The counts of brokers for a quota that only observes; None before any broker was asked."""
     adaptive: AdaptedRates | None = None
     """The rates that brokers have chosen; None for a fixed rate."""
+    shares: BrokerShares | None = None
+    """The shares of brokers in a rate of the cluster; None for a rate of each broker."""
     holding: Holding | None = None
     """The connections that an enforced quota throttles now; None for none."""
     strategy: str = ""
@@ -72,7 +77,7 @@ class Enforcement:
 
     @property
     def reason(self) -> str:
-        """The reason for the conditions Ready and Enforced."""
+        """The reason for the quota's conditions Ready and Enforced."""
         if self.complete:
             return "Enforced"
         if self.refused:
@@ -91,7 +96,10 @@ class Enforcement:
 def quota_status(
     quota: ConnectionQuota, ruling: Ruling, enforcement: Enforcement, now: datetime
 ) -> ConnectionQuotaStatus:
-    """Return the status of a quota with this `ruling`. Compare the result with quota.status before it is written."""
+    """Return the status of a ConnectionQuota, from the decision on it and the progress of brokers.
+
+    Compare the result with quota.status before it is written.
+    """
     verdict = ruling.verdicts[quota.name]
     members = ruling.members.get(quota.name)
     old = quota.status
@@ -103,7 +111,8 @@ def quota_status(
         enforced_at = enforcement.enforced_at or now
         apply_seconds = _seconds(enforcement, enforced_at)
     own = (_own_findings(quota, verdict, enforcement), _hidden(verdict, enforcement.hiding))
-    findings = (*progress.findings, *own[0], *own[1], *_left_out(verdict, enforcement))
+    shares = enforcement.shares if has_shares(quota, verdict) else None
+    findings = (*progress.findings, *own[0], *own[1], *_left_out(verdict, enforcement), *share_findings(shares))
     return ConnectionQuotaStatus(
         observed_generation=observed_generation(quota, old, progress),
         conditions=conditions(quota, old, findings, now),
@@ -117,6 +126,7 @@ def quota_status(
         observed=enforcement.observed if quota.spec.is_observing and verdict.target_found else None,
         holding=enforcement.holding if is_throttled_by(quota, verdict) else None,
         adaptive=enforcement.adaptive if quota.spec.adaptive and is_throttled_by(quota, verdict) else None,
+        shares=shares,
         strategy=enforcement.strategy or None,
     )
 
@@ -124,6 +134,15 @@ def quota_status(
 def is_throttled_by(quota: ConnectionQuota, verdict: Verdict) -> bool:
     """Return whether brokers throttle connections for the quota."""
     return verdict.outcome is QuotaOutcome.ACCEPTED and not quota.spec.is_observing
+
+
+def has_shares(quota: ConnectionQuota, verdict: Verdict) -> bool:
+    """Return whether brokers divide the quota's rate: its scope is Cluster, and no stricter quota replaces it.
+
+    Brokers divide the rate of a quota that only observes, too, and count the connections over their share.
+    """
+    lost = any(conflict.field is LimitField.RATE for conflict in verdict.conflicts)
+    return quota.spec.is_of_cluster and verdict.outcome is QuotaOutcome.ACCEPTED and not lost
 
 
 def _newly_enforced(quota: ConnectionQuota, verdict: Verdict, enforcement: Enforcement) -> bool:
@@ -248,4 +267,5 @@ def _hidden(verdict: Verdict, hiding: Hiding) -> tuple[Finding, ...]:
 def _effective(limits: Limits | None) -> Effective | None:
     if limits is None:
         return None
-    return Effective(max_connection_creation_rate=limits.rate, max_connections=limits.count)
+    scope = "Cluster" if limits.of_cluster else None
+    return Effective(max_connection_creation_rate=limits.rate, scope=scope, max_connections=limits.count)

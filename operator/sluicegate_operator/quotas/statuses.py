@@ -17,8 +17,10 @@ from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
-from sluicegate_operator.quotas.model import QuotaName, QuotaOutcome
+from sluicegate_operator.quotas.model.targets import QuotaName
+from sluicegate_operator.quotas.model.verdicts import QuotaOutcome
 from sluicegate_operator.quotas.observing.adapted import moved_words
+from sluicegate_operator.quotas.observing.shares import reserve_words
 from sluicegate_operator.quotas.state.known import KnownQuota
 from sluicegate_operator.quotas.state.state import GovernedQuotas
 from sluicegate_operator.quotas.status import WAITING
@@ -39,6 +41,7 @@ REFUSED_AGAIN_S = REFUSED_RETRY.max_s
 """Delay before a status that was refused for good is tried again."""
 
 RATE_ADAPTED = "RateAdapted"
+ON_RESERVE, SHARES_GRANTED = "OnReserve", "SharesGranted"
 
 _Told = tuple[ConnectionQuota, str]
 
@@ -47,7 +50,7 @@ FIRST, LAST = (False, 0.0), (True, 0.0)
 
 
 class QuotaStatuses:
-    """Writes the statuses that wait, of one cluster at a time and several at once."""
+    """Writes the due statuses of ConnectionQuotas, of one cluster at a time and several at once."""
 
     def __init__(self, context: QuotaContext, governed: Mapping[ClusterKey, GovernedQuotas]) -> None:
         self._context = context
@@ -137,6 +140,14 @@ class QuotaStatuses:
                 events.append((quota, f"enforced on {status.brokers} brokers{took}"))
         if moved := moved_words(quota.status.adaptive, status.adaptive):
             await self._context.post(quota, "Normal", RATE_ADAPTED, f"the rate of new connections has moved: {moved}")
+        fallen, left = reserve_words(quota.status.shares, status.shares)
+        if fallen:
+            why = "the controller does not answer these brokers, which admit at most their reserve of the rate"
+            await self._context.post(quota, "Warning", ON_RESERVE, f"{why}: {fallen}")
+        if left:
+            await self._context.post(
+                quota, "Normal", SHARES_GRANTED, f"the controller has granted shares again: {left}"
+            )
         ready, before = status.condition("Ready"), quota.status.condition("Ready")
         if ready is not None and ready.reason == QuotaOutcome.EXPIRED and _is_news(known, before):
             known.was_sent = False

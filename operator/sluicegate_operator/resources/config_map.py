@@ -20,7 +20,7 @@ def config_map_name(cluster: str, role: str, properties: str) -> str:
 
 
 def config_map(cluster: BrokerCluster, role: str, properties: str) -> dict[str, Any]:
-    """Return the ConfigMap; `properties` is the text of the file."""
+    """Return the ConfigMap of a role's nodes. `properties` is the text of their file."""
     name = config_map_name(cluster.name, role, properties)
     return {
         "apiVersion": "v1",

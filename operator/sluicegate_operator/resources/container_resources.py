@@ -7,12 +7,18 @@ without requests. The limits leave room above the highest measured use; users wi
 from sluicegate_operator.api.schema.resource_amounts import Resources
 
 BROKER = Resources(requests={"cpu": "100m", "memory": "128Mi"}, limits={"cpu": "2", "memory": "1Gi"})
-"""One event loop, and threads that wait for the disk: two processors are never fully used."""
+"""Default resources of a broker.
+
+A broker has one event loop, and threads that wait for the disk: two processors are never fully used.
+"""
 CONTROLLER = Resources(requests={"cpu": "50m", "memory": "64Mi"}, limits={"cpu": "1", "memory": "512Mi"})
 LANDER = Resources(requests={"cpu": "50m", "memory": "256Mi"}, limits={"cpu": "2", "memory": "2Gi"})
-"""Measured: 0.6 GB while the segments of a day are merged, see docs/reference/audit-log.md."""
+"""Default resources of a lander.
+
+Measured: 0.6 GB while a day's segments are merged, see docs/reference/audit-log.md.
+"""
 AUDIT_JOB = Resources(requests={"cpu": "500m", "memory": "1Gi"}, limits={"cpu": "4", "memory": "2Gi"})
-"""Spark's heap of 1 GiB, and as much beside it."""
+"""Default resources of an audit job: Spark's heap of 1 GiB, and as much beside it."""
 
 
 def container_resources(given: Resources | None, otherwise: Resources) -> dict[str, dict[str, str]]:

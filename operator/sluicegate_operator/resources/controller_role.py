@@ -14,7 +14,7 @@ ROLE = "controller"
 
 
 def journal_rights(cluster: BrokerCluster) -> list[dict[str, Any]]:
-    """Return ServiceAccount, Role and RoleBinding."""
+    """Return the ServiceAccount, Role and RoleBinding with which controllers write their journal."""
     name = journal_account_name(cluster.name)
     rbac = "rbac.authorization.k8s.io"
 

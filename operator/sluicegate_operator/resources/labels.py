@@ -41,7 +41,10 @@ def service_account_name(cluster: str) -> str:
 
 
 def journal_account_name(cluster: str) -> str:
-    """Return the account of controllers with their journal in the Kubernetes API; no other pod has a token."""
+    """Return the name of the account of controllers with their journal in the Kubernetes API.
+
+    No other pod has a token.
+    """
     return f"{cluster}-journal"
 
 

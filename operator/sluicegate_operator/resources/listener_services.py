@@ -30,9 +30,9 @@ def listener_service(listener: BrokerListener) -> dict[str, Any]:
 
 
 def broker_service(listener: BrokerListener, broker_id: int) -> dict[str, Any]:
-    """Return the Service of one broker, which routes to it even before its pod is ready.
+    """Return the Service of one broker, which routes to the broker even before its pod is ready.
 
-    Clients get its address after it routes to the broker.
+    Clients get the Service's address after it routes to the broker.
     """
     ports = listener.spec.node_ports
     first = ports.first_broker if ports else None

@@ -16,7 +16,10 @@ from sluicegate_operator.resources.nodes.statefulset import BROKER, node_set_met
 
 @dataclass(frozen=True, slots=True)
 class OpenPorts:
-    """Ports of the nodes of one role: `to_all`, and `within` for the cluster's brokers and the operator."""
+    """Open ports of the nodes of one role.
+
+    `to_all` are open to everyone, `within` to the cluster's brokers and the operator.
+    """
 
     role: str
     to_all: Sequence[int]

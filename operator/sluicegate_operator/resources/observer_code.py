@@ -30,7 +30,10 @@ def observer_code(cluster: BrokerCluster, files: Mapping[str, str]) -> dict[str,
 
 
 def observer_volumes(cluster: BrokerCluster) -> list[dict[str, Any]]:
-    """Return the volumes; the ConfigMap and the Secrets are optional, so brokers start without them."""
+    """Return the volumes with observers' code.
+
+    The ConfigMap and the Secrets are optional, so brokers start without them.
+    """
     volumes: list[dict[str, Any]] = []
     if cluster.spec.allows_config_map_code:
         config_map = {"name": observer_code_name(cluster.name), "optional": True}
@@ -56,6 +59,6 @@ def _secrets(cluster: BrokerCluster) -> list[tuple[str, str]]:
 
 
 def observer_python_path(cluster: BrokerCluster) -> str:
-    """Return the import path of observers beside the image; empty if there is none."""
+    """Return the import path of observers beside the image; empty without such observers."""
     modules = [OBSERVERS_PATH] if cluster.spec.allows_config_map_code else []
     return ":".join([*modules, *(f"{WHEELS_PATH}/{file}" for file in cluster.spec.observer_wheels)])

@@ -31,7 +31,7 @@ def child_metadata(owner: Resource, name: str, labels: dict[str, str]) -> dict[s
 
 
 def why_not_ours(found: Mapping[str, Any], child: Mapping[str, Any]) -> str:
-    """Return why `found`, which has the name of `child`, must not be touched; empty if it is that child.
+    """Return why `found`, which has the name of `child`, must not be touched; empty if `found` is that child.
 
     It is that child if the child's owner controls it. It also is if no object controls it and it has the labels of the
     operator and of the cluster. The operator sets these labels, or a user who hands the object over.
@@ -64,7 +64,7 @@ def other_controller(found: Mapping[str, Any], node_set: str) -> str:
 
 
 def controller_of(found: Mapping[str, Any]) -> str:
-    """Return kind and name of the object's controller; empty if there is none."""
+    """Return kind and name of the object's controller; empty without a controller."""
     controller = _controller(found)
     return "" if controller is None else f"{controller['kind']} {controller['name']}"
 

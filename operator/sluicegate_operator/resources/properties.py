@@ -6,5 +6,5 @@ from kafka_bytes import properties
 
 
 def render_properties(values: Mapping[str, str]) -> str:
-    """Return the file's text. A value is always one line, and never becomes a key."""
+    """Return the text of a properties file. A value is always one line, and never becomes a key."""
     return properties.render_properties(dict(sorted(values.items())))

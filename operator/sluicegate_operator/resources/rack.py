@@ -15,7 +15,7 @@ RACK_FILE = f"{_MOUNT_PATH}/{_FILE_NAME}"
 
 
 def only_nodes_with(topology_key: str) -> dict[str, Any]:
-    """Return the affinity of a broker's pod: a node without the label has no rack."""
+    """Return the affinity of a broker's pod to nodes with the label: a node without the label has no rack."""
     has_label = {"matchExpressions": [{"key": topology_key, "operator": "Exists"}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [has_label]}}}
 

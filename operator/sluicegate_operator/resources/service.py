@@ -34,7 +34,7 @@ def headless_service(cluster: BrokerCluster, role: str, ports: Mapping[str, int]
 
 
 def controller_service_name(cluster: str, ordinal: int) -> str:
-    """Return a name without a dot, which is found in the first domain that a pod searches."""
+    """Return the name of a controller's Service. It has no dot: it is found in the first domain that a pod searches."""
     return f"{node_set_name(cluster, CONTROLLER)}-{ordinal}"
 
 

@@ -10,7 +10,7 @@ from sluicegate_operator.resources.nodes.statefulset import USER_ID
 NAME = "sluicegate-storm"
 STORM_LABELS = {"app.kubernetes.io/name": NAME, MANAGED_BY_LABEL: "sluicegate"}
 RUN_LABEL = "sluicegate.dev/storm"
-"""Label with the call of the command that created the pod."""
+"""Label with the id of the command's call that created the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class StormRun:
 
 
 def storm_pod(storm: StormRun) -> dict[str, Any]:
-    """Return a pod that complies with the pod security standard `restricted`."""
+    """Return the pod of a storm, which complies with the pod security standard `restricted`."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -69,19 +69,19 @@ def _envelope(data: bytes) -> None:
 def _envelopes() -> Iterable[bytes]:
     for address in ("127.0.0.1", "2001:db8::1"):
         frame = client_frame(METADATA, 9, "client", memoryview(b"\x01\x00\x00\x00"))
-        yield pack_envelope(Envelope(frame, Principal("User", "alice"), address))
+        yield pack_envelope(Envelope(memoryview(frame), Principal("User", "alice"), address))
 
 
 def _enveloped_answer(data: bytes) -> None:
     cut = Cut(data)
     version = cut.number(13)
     with suppress(ProtocolError):
-        read_enveloped(memoryview(cut.rest()), METADATA, version)
+        read_enveloped((memoryview(cut.rest()),), METADATA, version)
 
 
 def _answers_of_controllers() -> Iterable[bytes]:
-    yield b"\x09" + pack_enveloped(bytes(9), ErrorCode.NONE)
-    yield b"\x00" + pack_enveloped(None, ErrorCode.NOT_CONTROLLER)
+    yield b"".join((b"\x09", *pack_enveloped((memoryview(bytes(9)),), ErrorCode.NONE)))
+    yield b"".join((b"\x00", *pack_enveloped(None, ErrorCode.NOT_CONTROLLER)))
 
 
 def _link(data: bytes) -> None:

@@ -136,7 +136,7 @@ def _producers(data: bytes) -> None:
         states.decode(content)
         again = ProducerStates()
         again.decode(states.encode())
-        assert list(again.newest_batches()) == list(states.newest_batches())
+        assert [(number, state.entry) for number, state in again] == [(number, state.entry) for number, state in states]
 
 
 def _checked(content: bytes) -> bytes:

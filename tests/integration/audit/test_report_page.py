@@ -12,6 +12,8 @@ from audit_pipeline.spool.targets import FolderTarget
 from tests.support.audit.published_results import SCRIPT, minutes_of_a_demo, publish_rows, story
 from tests.support.obtain.chromium import Browser, BrowserPage, running_chromium
 
+pytestmark = pytest.mark.full
+
 WIDTHS, SCHEMES = (390, 1280), ("light", "dark")
 BETWEEN = (360, 600, 1000, 1920)
 
@@ -236,6 +238,7 @@ LEGEND = (
     """[...document.querySelectorAll('#usage-stack .legend li span:first-of-type')].map(each => each.textContent)"""
 )
 TOLD = "document.querySelector('#filter output').textContent"
+WHOLE = """[...document.querySelectorAll('main > .unfiltered')].map(each => each.textContent)"""
 SEEN = """[...document.querySelectorAll('#%s tbody tr')].filter(row => row.checkVisibility())
   .map(row => row.dataset.client)"""
 
@@ -244,7 +247,7 @@ def test_nothing_is_filtered_at_first_and_without_javascript_there_is_no_filter(
     page = BrowserPage(browser, folder / "story.html", 1280, "light")
     assert page.ask(TOLD) == "Nothing is filtered."
     assert page.ask("location.hash") == ""
-    assert '<form id="filter" aria-label="Filter of the page" hidden>' in (folder / "story.html").read_text()
+    assert '<form id="filter" aria-label="Filter of the page" hidden data-whole=' in (folder / "story.html").read_text()
 
 
 def test_tables_heat_map_and_charts_follow_a_filter_by_client(browser: Browser, folder: Path) -> None:
@@ -260,8 +263,12 @@ def test_tables_heat_map_and_charts_follow_a_filter_by_client(browser: Browser, 
     assert page.ask("document.querySelector('#idle .unfiltered').textContent") == "Not filtered by client."
     assert page.ask("document.querySelector('#failures .unfiltered')") is None
     assert page.ask("location.hash") == "#client=checkout-7"
+    tiles, answers = page.ask(WHOLE)
+    assert tiles.startswith("These numbers are not filtered: they count all clusters, clients and topics, 2026-11-")
+    assert answers == tiles.replace("numbers", "answers")
     page.click("#filter [type=reset]")
     page.wait(f"{TOLD} === 'Nothing is filtered.'")
+    assert page.ask(WHOLE) == []
     assert (page.ask(HEAT), page.ask(LISTED), page.ask(LEGEND)) == before
     assert page.ask("location.hash") == ""
     assert page.faults() == []

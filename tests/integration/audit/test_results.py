@@ -62,7 +62,8 @@ def week(compiling_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_every_table_is_what_the_oracle_says_to_the_last_integer(week: BuiltWeek) -> None:
-    assert all(table.num_rows for table in week.expected.values())
+    # No limits were given to try, and invented weeks have no times of decisions, so that no suggestion is tried either.
+    assert [name for name, table in week.expected.items() if not table.num_rows] == ["what_if", "tried_limits"]
     assert all_differences(week.expected, week.found) == []
 
 

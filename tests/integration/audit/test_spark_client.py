@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.support.obtain.spark_kafka import spark_kafka_libs
 from tests.support.processes.broker_process import ROOT, BrokerProcess
+from tests.support.transactions.clients import ConfluentProducer
 
 pytestmark = pytest.mark.full
 
@@ -158,6 +159,36 @@ def test_other_clients_read_the_records_that_spark_writes(spark: SparkSession, b
         ]
     consumer.close()
     assert sorted(found, key=lambda row: row[1]) == sorted(rows, key=lambda row: row[1])
+
+
+def test_a_batch_and_a_stream_have_only_the_records_of_committed_transactions(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    create(broker, "transacted")
+    producer, committed = ConfluentProducer(broker.bootstrap, "spark", timeout_ms=600_000), list[str]()
+    for number in range(40):
+        producer.begin()
+        values = [f"{number}-{each}" for each in range(5)]
+        producer.send("transacted", values)
+        if number % 3:
+            producer.commit()
+            committed += values
+        else:
+            producer.abort()
+    producer.begin()
+    producer.send("transacted", ["of an open transaction"])
+    options = {"subscribe": "transacted", "kafka.isolation.level": "read_committed", "startingOffsets": "earliest"}
+    in_order = [(each.value or b"").decode() for each in records(reading(spark, broker, **options))]
+    assert in_order == committed
+    stream = spark.readStream.format("kafka").options(
+        **{"kafka.bootstrap.servers": broker.bootstrap, "maxOffsetsPerTrigger": "37", **options}
+    )
+    rows = stream.load().selectExpr("cast(value as string) as value")
+    out, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")
+    writer = rows.writeStream.format("parquet").option("path", out).option("checkpointLocation", checkpoint)
+    writer.trigger(availableNow=True).start().awaitTermination(int(DEADLINE_S))
+    assert sorted(row.value for row in spark.read.parquet(out).collect()) == sorted(committed)
+    producer.abort()
 
 
 STREAM = """

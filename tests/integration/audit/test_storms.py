@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from audit_pipeline.ingest.land import land
 from audit_pipeline.results.frames import event_schema
 from audit_pipeline.results.settings import StormLimits
-from audit_pipeline.results.storms.storm_bins import storm_bins
+from audit_pipeline.results.storms.storm_bins import storm_bins, stormy_seconds
 from audit_pipeline.results.storms.storm_episodes import with_episode
 from audit_pipeline.results.storms.storm_requests import storm_requests
 from audit_pipeline.results.storms.storms import storm_sources, storms
@@ -88,7 +88,7 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple
         broker.stop()
     land(folder / "spools", FolderTarget(folder / "segments"))
     connection, request = (landed(spark, folder / "segments", name) for name in ("connection", "request"))
-    bins = storm_bins(connection, request, StormLimits()).localCheckpoint()
+    bins = storm_bins(stormy_seconds(connection, StormLimits()), connection, request).localCheckpoint()
     rows = with_episode(bins).persist()
     requests = storm_requests(bins, request)
     found = storms(rows, requests).orderBy("started").collect()

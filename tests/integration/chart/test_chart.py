@@ -132,7 +132,7 @@ def test_only_a_value_lets_the_operator_use_secrets() -> None:
 
 
 def of_admission(*values: str) -> list[dict[str, Any]]:
-    """Return what admission adds to the chart."""
+    """Return the objects that admission adds to the chart."""
     less = ("crds.install=false", "uninstall.releaseTopics=false")
     without = list(yaml.safe_load_all(render(*less)))
     return [

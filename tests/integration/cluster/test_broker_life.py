@@ -184,7 +184,7 @@ def test_a_requested_shutdown_moves_leaderships_and_sigterm_continues_from_there
 
 
 def test_a_controller_that_does_not_answer_is_waited_for_until_the_deadline_only(group: BrokerGroup) -> None:
-    """After its session the broker notices that no controller answers, which is before the deadline."""
+    """The broker notices after its session that no controller answers, which is before the deadline."""
     leaving = group.brokers[1]
     with paused(group.controller):
         began_s = time.monotonic()

@@ -261,7 +261,7 @@ def test_a_listener_that_is_paused_and_removed_at_once_leaves_nothing_to_do(benc
     failed: list[object] = []
     bench.loop.set_exception_handler(lambda _, context: failed.append(context))
     clients = [bench.connect() for _ in range(40)]
-    (acceptor,) = bench.server._acceptors.values()
+    (acceptor,) = bench.server.acceptors.values()
     bench.run_until(lambda: acceptor.metrics().waiting_count > 1)
     bench.server.pause([LISTENER], "the broker is fenced")
     bench.server.remove_listener(LISTENER)

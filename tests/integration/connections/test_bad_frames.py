@@ -186,7 +186,7 @@ def test_a_request_that_drips_in_too_slowly(bench: Bench) -> None:
 
 
 def test_a_client_of_many_requests_is_never_too_slow(bench: Bench) -> None:
-    """Its reads always end in the middle of some request, but never for long in the same one."""
+    """The reads of the client always end in the middle of some request, but never for long in the same request."""
     bench.serve(limits=NetworkLimits(frame_receive_timeout_s=0.6))
     client = bench.connect()
     end_s = bench.loop.time() + 2.0

@@ -47,7 +47,7 @@ Without this bound, applying 500 partitions is one iteration of 0.2 s, and many 
 """
 LONGEST_S_MAX = 1.0
 ROUND_TRIP_P99_S_MAX = 3.0 if FULL else 1.0
-"""Most of it is waiting behind all the consumers that a record has woken."""
+"""Limit of a round trip's p99. Most of it is waiting behind all the consumers that a record has woken."""
 GARBAGE_MAX = 1_000
 """Bound of objects that only a full collection frees.
 

@@ -1,4 +1,4 @@
-"""A log of real sockets, replayed under the limits that were in force: every decision is the same, at its time."""
+"""A log of real sockets, replayed under the limits that it records: every decision is the same, at its time."""
 
 import socket
 import threading
@@ -6,25 +6,32 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace as replaced
 from pathlib import Path
 
 import pytest
 
-from audit_pipeline.reading.recorded_connections import recorded_events
+from audit_pipeline.reading.boot_events import LIMITS
+from audit_pipeline.reading.recorded_connections import recorded_events, recorded_limits
 from audit_pipeline.spool.spool import read_spool
 from audit_pipeline.spool.tables import tables_of
-from audit_pipeline.what_if.attempts import Outcome, Recording, recording_of
+from audit_pipeline.what_if.attempts import Outcome
 from audit_pipeline.what_if.limits import LimitsToTry
+from audit_pipeline.what_if.limits_in_force import LimitsInForce, limits_in_force
 from audit_pipeline.what_if.listener_line import LATENESS_US
+from audit_pipeline.what_if.recording import Recording, recording_of
 from audit_pipeline.what_if.replay import replay
 from broker_runtime.clock import SystemClock
 from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.network.server import SocketServer
 from broker_runtime.node.metadata_before import MetadataNow
+from broker_runtime.observers.audit_log.limits_log import LimitsLog
 from broker_runtime.observers.audit_log.log import AuditDependencies, AuditLog
 from broker_runtime.observers.audit_log.settings import read_settings
 from broker_runtime.observers.audit_log.spool import SpoolIdentity
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from connection_limits.groups.connection_group import AddressGroupLimits
+from connection_limits.recorded.rows import LimitEvent
 from connection_limits.settings import QuotaSettings, Strategy
 from tests.support.audit.audit import API_NAMES
 from tests.support.audit.replayed import differences
@@ -83,8 +90,13 @@ def storm(bench: Bench, over: threading.Event) -> None:
         bench.run_until(over.is_set)
 
 
-def recorded_storm(bench: Bench, folder: Path, limits: LimitsToTry) -> tuple[Recording, float]:
-    """Return the recording of a storm at a new server, and for how many seconds its event loop blocked at most."""
+def recorded_storm(
+    bench: Bench, folder: Path, limits: LimitsToTry, later: QuotaSettings | None = None
+) -> tuple[Recording, LimitsInForce, float]:
+    """Return the recording of a storm at a new server, its limits, and for how long its event loop blocked at most.
+
+    With `later`, limits of all kinds change in the middle of the storm.
+    """
     server = bench.serve(limits.settings_for(LISTENERS), *LISTENERS)
     folder.mkdir()
     log = audit_log(bench, folder)
@@ -92,18 +104,34 @@ def recorded_storm(bench: Bench, folder: Path, limits: LimitsToTry) -> tuple[Rec
     server.update_ip_rate("127.0.3.2", 1)
     server.connection_groups.set_limits(GROUP, RANGE_LIMITS)
     server.connection_groups.set_member(GROUP, "127.0.3.4/30", 1.0)
+    limits_log = LimitsLog(log, server.limit_changes, bench.loop.call_later, 3600.0)
+    limits_log.begin()
     over = threading.Event()
     bench.loop.call_later(STORM_S, over.set)
+    if later is not None:
+        bench.loop.call_later(STORM_S / 2, change, server, later)
     longest_s = watch_lateness(bench)
     storm(bench, over)
     server.connection_notices.observe(None)
+    limits_log.close()
     log.close()
-    spools = [read_spool(path.read_bytes()) for path in sorted(folder.glob("*.spool"))]
-    recording = recording_of(event for spool in spools for event in recorded_events(tables_of(spool)["connection"]))
-    return recording, longest_s[0]
+    spools = [tables_of(read_spool(path.read_bytes())) for path in sorted(folder.glob("*.spool"))]
+    recording = recording_of(event for tables in spools for event in recorded_events(tables["connection"]))
+    rows = (row for tables in spools if LIMITS in tables for row in recorded_limits(tables[LIMITS]))
+    in_force = limits_in_force(rows)
+    assert in_force is not None
+    return recording, in_force, longest_s[0]
 
 
-def test_a_replay_of_a_storm_is_the_log(bench: Bench, tmp_path: Path) -> None:
+def change(server: SocketServer, settings: QuotaSettings) -> None:
+    server.update_limits(settings)
+    server.update_ip_rate("127.0.3.2", 3)
+    server.connection_groups.set_limits(GROUP, AddressGroupLimits(rate=20, shared=True))
+    server.connection_groups.set_member(GROUP, "127.0.3.1", 2.0)
+
+
+@pytest.mark.parametrize("is_changed", [False, True], ids=["the same limits", "limits that change"])
+def test_a_replay_of_a_storm_is_the_log(bench: Bench, tmp_path: Path, is_changed: bool) -> None:
     settings = QuotaSettings(
         strategy=Strategy.TOKEN_BUCKET, max_connections=12, max_connections_per_ip=6, inter_broker_listener="INTERNAL"
     )
@@ -114,12 +142,17 @@ def test_a_replay_of_a_storm_is_the_log(bench: Bench, tmp_path: Path) -> None:
         {GROUP: RANGE_LIMITS},
         {GROUP: ["127.0.3.4/30"]},
     )
+    later = replaced(limits.settings_for(LISTENERS), max_connections=20, max_connections_per_ip=3)
     for number in range(STORMS_MAX):
-        recording, longest_s = recorded_storm(bench, tmp_path / str(number), limits)
+        recording, in_force, longest_s = recorded_storm(
+            bench, tmp_path / str(number), limits, later if is_changed else None
+        )
         outcomes = Counter(attempt.recorded.outcome for attempt in recording.attempts)
         delayed = sum(attempt.recorded.at_us > attempt.arrived_us for attempt in recording.attempts)
         assert min(outcomes[Outcome.ACCEPTED], outcomes[Outcome.REJECTED], delayed) > 3, outcomes
-        replay(recording, limits, LISTENERS)
+        events = {row.event for each in in_force.changes for row in each.rows}
+        assert (LimitEvent.SET in events) is is_changed
+        replay(recording, in_force, LISTENERS)
         found = differences(recording)
         if not found or longest_s * 1e6 <= LATENESS_US:
             break

@@ -86,7 +86,7 @@ def test_large_requests_over_the_memory_limit_wait_and_are_all_answered(bench: B
 
 
 def test_a_slow_request_that_goes_on_arriving_is_never_cut(bench: Bench) -> None:
-    """It takes several times the timeout."""
+    """The request takes several times the timeout."""
     bench.serve(limits=NetworkLimits(frame_receive_timeout_s=1.0))
     client = bench.connect()
     body = request(bytes(600 * KB))

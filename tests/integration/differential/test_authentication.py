@@ -1,6 +1,7 @@
 """Apache Kafka 4.3.0 and this project's broker answer frames of SASL and requests for credentials alike."""
 
 import struct
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -181,17 +182,23 @@ def credentials(node: Node) -> Played:
                 result["credential_infos"].sort(key=lambda info: info["mechanism"])
             return answer | {"results": sorted(answer["results"], key=lambda result: str(result["user"]))}
 
-        return [
+        def wait_for(name: str, error: str) -> None:
+            """Wait until the node knows the change: it answers before its own image has it."""
+            deadline = time.monotonic() + 10
+            while described(name)["results"][0]["error_code"] != error:
+                assert time.monotonic() < deadline, f"credentials of {name}: {error}"
+
+        changed = [
             altered(),
             altered({"name": "a"}, {"name": "b", "mechanism": 2, "iterations": 16_384}),
             altered({"name": "a"}, {"name": "a", "mechanism": 2}, {"name": "c"}),
             altered({"name": ""}, {"name": "d", "mechanism": 3}, {"name": "e", "iterations": 4095}),
             altered({"name": "f", "iterations": 16_385}, deletions=(("nobody", 1), ("a", 2), ("b", 0))),
-            described(),
-            described("a", "b", "nobody", "a"),
-            altered(deletions=(("a", 1),)),
-            described("a"),
         ]
+        wait_for("c", "none")
+        changed += [described(), described("a", "b", "nobody", "a"), altered(deletions=(("a", 1),))]
+        wait_for("a", "resource_not_found")
+        return [*changed, described("a")]
 
 
 def test_credentials_are_changed_and_described_alike(nodes: Pair) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.full
 
 FEATURES, ACLS = "org.apache.kafka.tools.FeatureCommand", "org.apache.kafka.tools.AclCommand"
 CONFIGS, CLIENT_METRICS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.ClientMetricsCommand"
-NOT_SERVED = ("kraft.version", "share.version", "streams.version", "transaction.version")
+NOT_SERVED = ("kraft.version", "share.version", "streams.version")
 GROUP = "--entity-type groups --entity-name tooled"
 METRICS = "--entity-type client-metrics --entity-name tooled"
 LOGGERS = "--entity-type broker-loggers --entity-name 1"

@@ -47,9 +47,7 @@ def of(sequence: str) -> list[Wanted]:
 
 ENTRY, ABSENT = "(an entry)", "(absent)"
 
-NOT_SERVED = (
-    "The API or version serves functions that this broker does not have: transactions, share groups and Streams groups."
-)
+NOT_SERVED = "The API or version serves functions that this broker does not have: share groups and Streams groups."
 UNKNOWN_KEY = (
     "Kafka stores unknown keys and listeners. Here they are refused, so that a typing mistake does not look like a "
     "limit in force."
@@ -78,13 +76,11 @@ FIXED_LEVELS = "Levels of features are fixed: there is no older behaviour that a
 A_LIST = "A key that is a list in the file is also a list when it is altered."
 UNKNOWN_OPERATION = "A wrong request gets an error that names the mistake; Kafka returns a different error."
 TELLS_MORE = "An error describes the mistake; Kafka leaves this message empty."
-NO_COORDINATORS = "Transactions are not served. Every client fails at once on this error code, and retries on others."
 WITH_FEWER_REPLICAS = (
     "The topic __consumer_offsets is created with as many replicas as there are brokers, up to "
     "offsets.topic.replication.factor. Kafka has no coordinators until there are so many brokers."
 )
 NO_START = "A partition that refused records does not report the start of the log."
-NO_TRANSACTIONS = "Transactions are not served: the request is refused, and nothing is stored."
 ERRORS_OF_BATCHES = (
     "Unless sluicegate.record.validation=all, records are checked only if a rule concerns records (keys of compacted "
     "topics). Other errors concern the batch and name no record."
@@ -107,10 +103,9 @@ WHOLE_BATCHES = (
 
 TABLE: Sequence[Wanted] = (
     Wanted("advertised ranges", "ranges/*", ENTRY, ABSENT, NOT_SERVED),
-    Wanted("advertised ranges", "ranges/22/max", "5", "4", NOT_SERVED),
     *(
         Wanted("features", f"version */*_features/{name}.version", ENTRY, ABSENT, NOT_SERVED)
-        for name in ("share", "streams", "transaction")
+        for name in ("share", "streams")
     ),
     Wanted(
         "features",
@@ -262,22 +257,10 @@ TABLE: Sequence[Wanted] = (
     Wanted("partitions moved", "nothing/error_message", "", "None", "Without an error there is no message."),
     Wanted("lists and features", "producers/*/error_message", "*", "?*", TELLS_MORE),
     Wanted("coordinators", "version *", "*", "*", WITH_FEWER_REPLICAS),
-    Wanted(
-        "producer ids",
-        "with a transactional id/error_code",
-        "not_coordinator",
-        "transactional_id_authorization_failed",
-        NO_COORDINATORS,
-    ),
-    Wanted("coordinators", "of a transaction, version */error_*", "*", "*", NO_COORDINATORS),
+    Wanted("coordinators", "of a transaction, version 4/coordinators/t/error_message", "", "?*", TELLS_MORE),
     Wanted("records produced", "*/error_message", "None", "?*", TELLS_MORE),
     Wanted("records produced", "*/log_start_offset", "0", "-1", NO_START),
     Wanted("records produced", "*/record_errors/*", ENTRY, ABSENT, ERRORS_OF_BATCHES),
-    *(
-        Wanted("records produced", where, "*", "*", NO_TRANSACTIONS)
-        for where in ("a transactional id/*", "transactional batch/*")
-    ),
-    Wanted("records produced", "afterwards/topics/taken/partitions/0/offset", "37", "36", NO_TRANSACTIONS),
     Wanted(
         "records produced",
         "broker's timestamps/*",
@@ -417,6 +400,18 @@ TABLE: Sequence[Wanted] = (
 )
 
 
+LIMITS_OF_REQUESTS = (
+    "One request names at most `sluicegate.request.items.max` items in all its arrays together, and its tagged",
+    "fields are limited (request-limits.md); Kafka has no such limit. A request beyond it is answered with",
+    "INVALID_REQUEST, or its connection is closed if its response has no field for an error.",
+    "",
+    "Responses that clients do not read take at most `sluicegate.queued.max.response.bytes` of memory together.",
+    "Beyond it, the broker closes the connections whose clients read most slowly, but no connection that keeps at",
+    "most its fair share of that memory; Kafka has no such limit.",
+)
+"""Lines of the page on limits that Kafka does not have."""
+
+
 def page() -> str:
     lines = [
         "# Differences from Apache Kafka",
@@ -472,9 +467,7 @@ def page() -> str:
         "damaged bytes. For the repair a leader may leave the in-sync set by AlterPartition; Kafka's controller",
         "refuses that.",
         "",
-        "One request names at most `sluicegate.request.items.max` items in all its arrays together, and its tagged",
-        "fields are limited (request-limits.md); Kafka has no such limit. A request beyond it is answered with",
-        "INVALID_REQUEST, or its connection is closed if its response has no field for an error.",
+        *LIMITS_OF_REQUESTS,
         "",
         "After a failed authentication by SASL, the connection stays open for another",
         "`connection.failed.authentication.delay.ms` after the answer; Kafka closes it with the answer. An unknown",

@@ -284,7 +284,7 @@ def go_on_elsewhere(scene: Scene, *readers: PushReader, places: Sequence[Place],
 
 
 def test_a_consumer_that_hangs(scene: Scene) -> None:
-    """When it continues, it delivers no fetched record any more, and registers again."""
+    """The consumer delivers no fetched record any more after it continues, and registers again."""
     places = scene.topic("one")
     first = scene.reader("a", family="plain")
     scene.shared(first, of=places)
@@ -307,7 +307,7 @@ def test_a_consumer_that_hangs(scene: Scene) -> None:
 
 
 def test_a_coordinator_that_hangs(scene: Scene) -> None:
-    """It hangs after all consumers have stopped.
+    """The coordinator hangs after all consumers have stopped.
 
     When it continues, it receives their answers but not the ends of their connections, and starts no consumer, because
     another coordinator has taken over.

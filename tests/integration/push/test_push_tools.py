@@ -66,7 +66,10 @@ def tools(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 class PushConsumer:
-    """Answers its coordinator on a thread, and reports that it has read all its partitions to `offset`."""
+    """A consumer that answers its coordinator on a thread.
+
+    It reports that it has read all its partitions to `offset`.
+    """
 
     def __init__(self, broker: BrokerProcess, group: str, *, auto_commit: bool, name: str = "till-1") -> None:
         self._name = name

@@ -69,7 +69,7 @@ def python_settings(broker: BrokerProcess, mechanism: str, user: str, password: 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_kafka_python(broker: BrokerProcess, mechanism: str) -> None:
-    """It sends the name without an escape, so that the name may have neither a comma nor an equals sign."""
+    """The client sends the name without an escape, so that the name may have neither a comma nor an equals sign."""
     set_password(broker, "simple", mechanism, "päss=word")
     producer = KafkaProducer(**python_settings(broker, mechanism, "simple", "päss=word"))
     assert producer.send(f"python-{mechanism}", b"value").get(60).offset == 0

@@ -67,7 +67,7 @@ def test_what_librdkafka_packs_is_stored_and_read(broker: BrokerProcess, topic: 
 
 
 async def test_what_aiokafka_packs_is_stored(broker: BrokerProcess) -> None:
-    """It includes Java's blocks of snappy."""
+    """The batches include Java's blocks of snappy."""
     for codec in CODECS[1:]:
         producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, compression_type=codec, linger_ms=50)
         await producer.start()

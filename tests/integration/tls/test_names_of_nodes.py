@@ -54,7 +54,7 @@ def nodes(tmp_path: Path) -> Nodes:
 
 
 def talk(server: TlsInForce, client: TlsInForce) -> bytes:
-    """Return what the server receives of a client that connects by address. Raises HandshakeError."""
+    """Return the bytes that the server receives of a client that connects by address. Raises HandshakeError."""
     accepted, connected = socket.socketpair()
     for end in (accepted, connected):
         end.setblocking(False)

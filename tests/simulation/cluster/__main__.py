@@ -8,10 +8,17 @@ from dataclasses import replace
 
 from tests.simulation.cluster.cluster import Result, simulate
 from tests.simulation.cluster.faults.schedule import FAULTS
-from tests.simulation.cluster.shape import GROUPS, PUSH, ROTTEN, SECURED, shape_of
+from tests.simulation.cluster.shape import GROUPS, PUSH, ROTTEN, SECURED, TRANSACTIONS, TRANSACTIONS_V2, shape_of
 from tests.simulation.cluster.trace import Trace
 
-SHAPES = {"groups": GROUPS, "push": PUSH, "rotten": ROTTEN, "secured": SECURED}
+SHAPES = {
+    "groups": GROUPS,
+    "push": PUSH,
+    "rotten": ROTTEN,
+    "secured": SECURED,
+    "transactions": TRANSACTIONS,
+    "transactions-v2": TRANSACTIONS_V2,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

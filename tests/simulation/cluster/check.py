@@ -118,7 +118,8 @@ def is_whole(cluster: "Cluster") -> bool | str:
         part = _partitions(image)[consumer.key]
         if len(consumer.seen) != _ends(cluster, part.leader, consumer.key)[0]:
             return f"the consumer of {consumer.key} is at {len(consumer.seen)}"
-    return True
+    leaders = (_log(cluster, _partitions(image)[key].leader, key) for key in cluster.ledger.keys)
+    return cluster.ledger.is_settled(log for log in leaders if log is not None)
 
 
 def _partitions(image: MetadataImage) -> Mapping[Key, Partition]:
@@ -154,8 +155,11 @@ async def judge(cluster: "Cluster") -> None:
         if len(set(contents.values())) != 1:
             sizes = {number: len(content) for number, content in contents.items()}
             cluster.around.mistake(f"replicas of {key} are not the same bytes; sizes {sizes}")
-        if key[0] not in INTERNAL_TOPICS:
+        if key in cluster.ledger.keys:
+            cluster.ledger.take(key, contents[part.leader])
+        elif key[0] not in INTERNAL_TOPICS:
             _judge_partition(cluster, key, _entries(contents[part.leader]), start)
+    cluster.ledger.judge()
     for process in cluster.brokers:
         _judge_folder(cluster, process, image)
     await _judge_metadata(cluster, image)
@@ -268,7 +272,7 @@ def _problem_of(lane: Lane, places: Mapping[bytes, list[int]], start: int) -> st
 
 
 def _has_a_place(lane: Lane, batch: Sent) -> bool:
-    """Whether it must come after what was sent before it (with acks=0: on the same connection).
+    """Return whether the batch must come after earlier batches of the lane (with acks=0: on the same connection).
 
     With acks=1 the first copy may be lost with its leader, and a delayed one may arrive late.
     """
@@ -356,4 +360,6 @@ def figures(cluster: "Cluster") -> Mapping[str, int]:
     if cluster.operator is not None:
         counts["fenced"], counts["stale orders"] = cluster.operator.accepted, cluster.operator.refused
         counts["terms ended"] = cluster.operator.terms_ended
+    if cluster.shape.writers:
+        counts.update(cluster.ledger.figures())
     return counts

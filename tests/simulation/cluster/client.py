@@ -51,7 +51,7 @@ class Lane:
     idempotent: bool
     batches: list[Sent] = field(default_factory=list)
     abandoned: bool = False
-    """Whether its topic is deleted: acknowledgements no longer count, and batches in flight may still arrive."""
+    """Whether the lane's topic is deleted: acknowledgements no longer count, and batches in flight may still arrive."""
 
     @property
     def settled(self) -> bool:

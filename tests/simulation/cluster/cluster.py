@@ -31,6 +31,7 @@ from tests.simulation.cluster.operator_word import Operator
 from tests.simulation.cluster.pipelined import PipelinedProducer
 from tests.simulation.cluster.shape import Shape, shape_of
 from tests.simulation.cluster.trace import Trace
+from tests.simulation.cluster.transactions import ledger
 
 CLUSTER_ID = "simulated-cluster"
 _LIMIT_S = 600.0
@@ -96,6 +97,7 @@ class Cluster:
         self.committers: list[Committer] = []
         self.groups: list[group.Group] = []
         self.moments = Moments()
+        self.ledger = ledger.Ledger(self)
         self._partitions_of_groups = group.PARTITIONS
         self.deletions: dict[Key, Deletions] = {}
         self.busy_topics: set[str] = set()
@@ -159,6 +161,9 @@ class Cluster:
             "log.segment.bytes": str(self.shape.segment_bytes),
             "log.flush.interval.messages": str(self.shape.flush_messages),
             "offsets.topic.replication.factor": str(self.shape.replication_factor),
+            "transaction.state.log.replication.factor": str(self.shape.replication_factor),
+            "transaction.state.log.min.isr": str(self.shape.min_insync_replicas),
+            **(ledger.KEYS if self.shape.writers else {}),
             **(logins.KEYS if self.shape.secured else {}),
         }
         return Process(self.around, f"broker-{number}", host, properties)
@@ -298,6 +303,8 @@ class Cluster:
         """Create what clients need. False and a mistake if that is impossible."""
         if not await self.admin.has_topic("orders", self.shape.partitions):
             return False
+        if not await self.ledger.prepare():
+            return False
         return not self.shape.secured or await self.passwords.create()
 
     async def run(self) -> None:
@@ -310,6 +317,7 @@ class Cluster:
         self.add_clients("orders", self.shape.partitions)
         if not await self._add_groups():
             return
+        self.ledger.start()
         await asyncio.sleep(1.0)
         if self.operator is not None:
             self.run_as(self.operator.owner, self.operator.run())
@@ -325,6 +333,7 @@ class Cluster:
             committer.stopped = True
         for each in self.groups:
             each.settle()
+        self.ledger.stop()
         try:
             await asyncio.sleep(2.0)
             if await self.until("the cluster is whole again", lambda: check.is_whole(self), _RECOVERY_S):

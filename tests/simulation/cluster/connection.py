@@ -123,7 +123,7 @@ class Connection:
         return protocol
 
     def _of(self, protocol: _Protocol) -> tuple[Ask, Address]:
-        """How its login asks on it, and its address as the broker sees it."""
+        """Return the function with which the connection's login asks, and the address that the broker sees."""
         return partial(self._exchange, protocol), protocol.transport.address
 
     def _send(self, protocol: _Protocol, api_key: int, version: int, content: Fields) -> None:

@@ -39,12 +39,16 @@ class Shape:
     """Number of clients that commit offsets, each to a separate group."""
     groups: tuple[str, ...] = ()
     """Kinds of groups that share the partitions of a separate topic: those of group.KINDS."""
+    writers: int = 0
+    """Number of transactional ids that write in transactions; with any, their records are also transformed."""
+    transaction_version: int = 1
+    """Version of the transaction protocol that clients speak."""
     secured: bool = False
     """Whether producers and consumers authenticate by SCRAM, in sessions that end."""
     operator_looks_s: float = 0.0
     """Mean time between two checks of pods and controllers by the operator; 0: no operator."""
     operator_errs: float = 0.0
-    """Share of its checks in which the operator ends the active controller's Lease.
+    """Share of the operator's checks in which it ends the active controller's Lease.
 
     It ends the Lease whether the controller is gone or not.
     """
@@ -102,6 +106,26 @@ PUSH = replace(
     ),
 )
 """Groups whose coordinator calls its consumers, which fail too."""
+TRANSACTIONS = replace(
+    HARSH,
+    writers=2,
+    faults=(
+        "kill",
+        "power_loss",
+        "cut_two",
+        "isolate",
+        "pause",
+        "reset",
+        "slow",
+        "controlled_restart",
+        "elect_preferred",
+    ),
+    faults_s=15.0,
+    fault_interval_s=1.0,
+    operator_looks_s=0.0,
+)
+"""Coordinators of transactions, leaders and clients are killed, cut off, paused and left without power."""
+TRANSACTIONS_V2 = replace(TRANSACTIONS, transaction_version=2)
 SECURED = replace(
     HARSH,
     secured=True,

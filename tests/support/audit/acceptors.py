@@ -5,9 +5,10 @@ connections after their admission. The loop is late by a random time, as a busy 
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
+from math import inf
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -27,13 +28,18 @@ from broker_runtime.network.connection.connection_notices import (
     NoticeKind,
 )
 from broker_runtime.network.connection.shared import Shared
+from broker_runtime.network.quotas.changing_groups import ChangingGroups
+from broker_runtime.network.quotas.limit_changes import LimitChanges
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.node.metadata_before import MetadataNow
+from broker_runtime.observers.audit_log.limits_log import LimitsLog
 from broker_runtime.observers.audit_log.log import AuditDependencies, AuditLog
 from broker_runtime.observers.audit_log.settings import read_settings
 from broker_runtime.observers.audit_log.spool import SpoolIdentity
 from broker_runtime.storage.disk.filesystem import FileSystem, read_file
+from connection_limits.adaptive_rates import AdaptiveRates
+from connection_limits.cluster_rates import MovedShare
 from connection_limits.limit_met import rate_in_force
 from connection_limits.quotas import ConnectionQuotas
 from connection_limits.settings import QuotaSettings
@@ -164,7 +170,10 @@ class InventedListening:
 
 
 class AcceptorBench:
-    """The acceptors of one broker with these limits and listeners. It writes its spools into `folder`."""
+    """The acceptors of one broker with these limits and listeners. It writes its spools into `folder`.
+
+    With `is_busy`, established clients always send requests, so new ones also wait in the kernel.
+    """
 
     def __init__(
         self,
@@ -174,6 +183,8 @@ class AcceptorBench:
         lateness_s: float = 0.004,
         fs: FileSystem | None = None,
         folder: Path = FOLDER,
+        *,
+        is_busy: bool = False,
         **config: str,
     ) -> None:
         self.loop = loop = LateLoop(random, lateness_s)
@@ -198,12 +209,16 @@ class AcceptorBench:
         self.quotas = ConnectionQuotas(settings, self.began_ms, self._wake)
         for name in listeners:
             self.quotas.add_listener(name, self.began_ms)
+        self.changes = LimitChanges(self.quotas, loop.now)
+        self.groups = ChangingGroups(self.quotas.addresses.groups, loop.now, cast(Any, loop), self.changes)
+        self._adaptive = AdaptiveRates(self.quotas, self.began_ms)
+        self._limits_log = LimitsLog(self._log, self.changes, loop.call_later, 3600.0)
         shared = SimpleNamespace(
             loop=loop,
             now=loop.now,
             limits=NetworkLimits(quotas=settings),
             notices=self._notices,
-            established_used_s=0.0,
+            established_used_s=inf if is_busy else 0.0,
             newcomers_s=0.0,
         )
         runtime = AcceptorRuntime(cast(Shared, shared), self.quotas, RefusalLog(10_000))
@@ -215,6 +230,7 @@ class AcceptorBench:
         loop.readable = lambda fd: bool(by_number[fd].clients)
         for acceptor in self._acceptors.values():
             acceptor.start()
+        self._is_closed = False
         self._next_id = 0
         self._sockets = 100
         self._stays_s: dict[int, float | None] = {}
@@ -238,8 +254,61 @@ class AcceptorBench:
         self.loop.call_later(at_s, lambda: acceptor.pause("the broker is fenced"))
         self.loop.call_later(at_s + 0.1, acceptor.resume)
 
+    def record_limits(self) -> None:
+        """Report the limits in force, and every change of them from now on."""
+        self._limits_log.begin()
+
+    def update_limits(self, settings: QuotaSettings) -> None:
+        """Apply other settings as `SocketServer.update_limits` does."""
+        settings = replace(settings, max_delayed_closes=0)
+        before, now_s = self.quotas.settings, self.loop.now()
+        self.quotas.update(settings, int(now_s * 1000))
+        self.changes.settings(before, now_s)
+        for acceptor in self._acceptors.values():
+            acceptor.limits_changed()
+
+    def update_ip_rate(self, ip: str | None, rate: int | None) -> None:
+        """Change the rate of an address as `SocketServer.update_ip_rate` does."""
+        now_s = self.loop.now()
+        self.quotas.addresses.update_rate(ip, rate, int(now_s * 1000))
+        self.changes.ip_rate(ip, rate, now_s)
+
+    def adapt(self, newcomers_ms: float, delays_ms: Sequence[float]) -> None:
+        """Decide the adaptive rates by these delays, as `AdaptiveLimits` does every half second."""
+        for delay_ms in delays_ms:
+            self._adaptive.add_delay(delay_ms)
+        now_s = self.loop.now()
+        for moved in self._adaptive.decide(newcomers_ms, int(now_s * 1000)):
+            self.changes.adapted(moved.listener, moved.adaptive.rate, now_s)
+            for name, acceptor in self._acceptors.items():
+                if moved.listener is None or name == moved.listener:
+                    acceptor.limits_changed()
+
+    def apply_shares(self, moved: Sequence[MovedShare], now_s: float, *, changed: bool) -> None:
+        """Report shares of rates of the cluster that have moved, as `ConnectionShares` does."""
+        self.changes.shares(moved, now_s)
+        if changed:
+            self.quotas.settings = replace(self.quotas.settings, max_delayed_closes=0)
+            for acceptor in self._acceptors.values():
+                acceptor.limits_changed()
+
+    @property
+    def queued(self) -> dict[str, int]:
+        """The number of clients that wait for the quotas, by listener."""
+        return {name: count for name, one in self._acceptors.items() if (count := one.waiting_total)}
+
+    def close_listener(self, name: str) -> None:
+        """Remove a listener as `SocketServer.remove_listener` does. Its clients stay connected."""
+        self._acceptors.pop(name).close()
+        self._listening[name].clients.clear()
+        now_s = self.loop.now()
+        self.quotas.retire_listener(name, int(now_s * 1000))
+        self.changes.listener(name, now_s, is_open=False)
+
     def _wake(self, listener: str) -> None:
-        self._acceptors[listener].wake()
+        acceptor = self._acceptors.get(listener)
+        if acceptor is not None:
+            acceptor.wake()
 
     def _connect(self, accepted: Any, listener: str, peer: tuple[str, int], now_s: float, arrived_s: float) -> None:
         """Open a connection as `Connections.connect` does, and end it after its time."""
@@ -265,13 +334,22 @@ class AcceptorBench:
         if stays_s is not None:
             self.loop.call_later(stays_s, close)
 
-    def close(self) -> None:
-        """End the log."""
-        self._log.close()
+    def stop(self) -> None:
+        """Stop all acceptors, as a broker does that ends. Clients that wait are closed."""
+        for acceptor in self._acceptors.values():
+            acceptor.close()
 
-    def rows(self) -> pa.Table:
-        """End the log, and return the rows of its table connection."""
+    def close(self) -> None:
+        """End the log; a second call does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._limits_log.close()
+            self._log.close()
+
+    def rows(self, table: str = "connection") -> pa.Table:
+        """End the log, and return the rows of a table of it, no column without any."""
         self.close()
         names = sorted(name for name in self._fs.listdir(self._folder) if name.endswith(".spool"))
         found = [tables_of(read_spool(read_file(self._fs, self._folder / name))) for name in names]
-        return pa.concat_tables([tables["connection"] for tables in found if "connection" in tables])
+        parts = [tables[table] for tables in found if table in tables]
+        return pa.concat_tables(parts) if parts else pa.table({})

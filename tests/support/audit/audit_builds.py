@@ -29,9 +29,13 @@ def built(
     settings: Settings,
     *,
     last: date | None = None,
+    is_daily: bool = False,
 ) -> Manifest:
-    """Build results from folders or URIs, for the days up to `last`; None for all days."""
-    request = BuildRequest(str(results), settings, now_us, last=last)
+    """Build results from folders or URIs, for the days up to `last`; None for all days.
+
+    `is_daily`: limits are recommended once a day.
+    """
+    request = BuildRequest(str(results), settings, now_us, last=last, recommends_daily=is_daily)
     return build(
         spark,
         request,

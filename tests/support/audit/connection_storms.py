@@ -18,7 +18,11 @@ DAY = "2023-11-14"
 def land_storm(folder: Path, settings: QuotaSettings | None = None, **config: str) -> FolderTarget:
     """Land a log of ten seconds: a client that connects every half second, and a storm after three seconds."""
     spools = folder / "spools"
-    bench = AcceptorBench(Random(7), settings or QuotaSettings(), ("CLIENTS",), 0.0, OsFileSystem(), spools, **config)
+    fs = OsFileSystem()
+    bench = AcceptorBench(
+        Random(7), settings or QuotaSettings(), ("CLIENTS",), 0.0, fs, spools, is_busy=False, **config
+    )
+    bench.record_limits()
     for number in range(CALM_CONNECTIONS):
         bench.client("CLIENTS", CALM, number / 2, None, 0.2)
     for number in range(STORM_CONNECTIONS):

@@ -21,6 +21,7 @@ from pyarrow import parquet
 from audit_pipeline.reading.published import WHOLE, Manifest, publish, result_schema
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.spool.targets import FolderTarget
+from tests.support.audit.published_limits import recommended
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -104,6 +105,8 @@ def story(names: Sequence[str] = HOSTILE) -> Rows:
     rows["changes"] = list(_changes(names))
     rows["latency"].append({"event_date": END.date(), "window_start": _at(END.date()), "api": "Produce", "requests": 9})
     _storms(rows, names)
+    for table, limits in recommended(SHOP, MIRROR, names).items():
+        rows[table] += limits
     rows["idle_topics"] = list(_idle_topics(names))
     rows["correctness"] = list(_correctness(names))
     rows["error_budget"] = list(_error_budget(names))
@@ -169,7 +172,7 @@ def _changes(names: Sequence[str]) -> Iterator[dict[str, Any]]:
     yield {**orders, "new_value": "soon", "outcome": "INVALID_CONFIG", "error_code": 40, "seq": 2}
     yield {**orders, **done, "new_value": "1", "validate_only": True, "seq": 3}
     yield {**who, **done, "api": "DeleteTopics", "operation": "several", "further": 40, "seq": 4}
-    yield {**orders, "client_id": None, "outcome": "cancelled", "seq": 5}
+    yield {**orders, "client_id": None, "outcome": "unknown: cancelled", "seq": 5}
     for number in range(7):
         yield {**orders, **done, "client_id": "sluicegate-operator", "new_value": str(number), "seq": 10 + number}
     for number, name in enumerate(names):

@@ -47,7 +47,7 @@ SETTINGS = Settings(
 
 @dataclass(frozen=True, slots=True)
 class TwoDays:
-    """`batches` are files in the order in which they arrive.
+    """An audit log of two days. `batches` are files in the order in which they arrive.
 
     `segments` has them all; `results` is what a build makes of them, as DuckDB computes it.
     """
@@ -65,5 +65,6 @@ def two_days(tmp_path_factory: pytest.TempPathFactory) -> TwoDays:
         for file in batch:
             put(file, segments)
     results = audit_results(segments, DAYS.now_us, SETTINGS)
-    assert [name for name, table in results.items() if not table.num_rows] == [], "there is nothing to compare"
+    # The settings name no limits to try, and no suggested limit delays a connection of this log.
+    assert [name for name, table in results.items() if not table.num_rows] == ["what_if", "tried_limits"]
     return TwoDays(batches, segments, results)

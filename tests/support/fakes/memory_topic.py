@@ -9,7 +9,10 @@ from audit_pipeline.spool.segment import Footer
 
 
 class MemoryTopic:
-    """`takes` is the number of records to accept; the topic then fails once, as when a broker is gone."""
+    """An EventTopic in memory.
+
+    `takes` is the number of records to accept; the topic then fails once, as when a broker is gone.
+    """
 
     def __init__(self, takes: int | None = None) -> None:
         self.records: list[EventRecord] = []

@@ -8,7 +8,10 @@ from broker_runtime.wire.reply import FileRegion
 
 
 class MemoryTransport:
-    """`room` is the number of bytes that the peer can accept; `number` stands for a descriptor."""
+    """A Transport in memory.
+
+    `room` is the number of bytes that the peer can accept; `number` stands for a descriptor.
+    """
 
     holds_bytes = False
 
@@ -80,7 +83,10 @@ class MemoryTransport:
 
 
 class EncryptingTransport(MemoryTransport):
-    """Like TLS: takes bytes from its socket in records of 16 KB, and must sometimes read before it may write."""
+    """A Transport in memory that behaves like TLS.
+
+    It takes bytes from its socket in records of 16 KB, and must sometimes read before it may write.
+    """
 
     RECORD_BYTES = 16 * 1024
 

@@ -5,7 +5,7 @@ from broker_runtime.slicing.slice_lengths import SliceLengths
 
 
 class NotedPoller:
-    """`watched` is (reading, writing); None while nothing is watched."""
+    """A Poller that notes its calls. `watched` is (reading, writing); None while nothing is watched."""
 
     def __init__(self) -> None:
         self.watched: tuple[bool, bool] | None = None

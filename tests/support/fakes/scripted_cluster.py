@@ -75,6 +75,8 @@ class ScriptedCluster:
         self.documentation: dict[int, Layer] = {}
         """By broker and key: the documentation that it returns on request."""
         self.refused, self.refused_rates = {REFUSED}, {-1.0}
+        self.refused_group_keys: set[str] = set()
+        """Keys of connection groups that a controller of an earlier release does not know."""
         self.unanswered: dict[int, int] = {}
         """By broker: the number of next requests for its configuration that get no answer."""
         self.alterations = 0
@@ -182,12 +184,14 @@ class ScriptedCluster:
         return AlterClientQuotasResponse(throttle_time=NO_THROTTLE, entries=tuple(results))
 
     def _alter_group(self, entry: AlterEntryData) -> AlteredEntry:
+        altered = tuple(AlteredEntity(entity_type=e.entity_type, entity_name=e.entity_name) for e in entry.entity)
+        if any(op.key in self.refused_group_keys and not op.remove for op in entry.ops):
+            return AlteredEntry(error_code=ErrorCode.invalid_request, error_message="no such key", entity=altered)
         of_entity = self.groups.setdefault(tuple(sorted((e.entity_type, e.entity_name) for e in entry.entity)), {})
         for op in entry.ops:
             of_entity.pop(op.key, None)
             if not op.remove:
                 of_entity[op.key] = op.value
-        altered = tuple(AlteredEntity(entity_type=e.entity_type, entity_name=e.entity_name) for e in entry.entity)
         return AlteredEntry(error_code=ErrorCode.none, error_message=None, entity=altered)
 
     def _describe_groups(self, components: tuple[ComponentData, ...], *, strict: bool) -> DescribeClientQuotasResponse:

@@ -59,7 +59,10 @@ def versions(served: Mapping[int, int]) -> ApiVersionsResponse:
 
 @dataclass
 class ScriptedPeer:
-    """`chunk_bytes` cuts what it sends into pieces; `refuse` fails every connection attempt."""
+    """A peer that gives scripted answers.
+
+    `chunk_bytes` cuts what it sends into pieces; `refuse` fails every connection attempt.
+    """
 
     refuse: bool = False
     chunk_bytes: int | None = None

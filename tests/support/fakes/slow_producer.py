@@ -22,7 +22,10 @@ class Delivered:
 
 
 class SlowTopic:
-    """`values` are the stored records. After the value `refuses` nothing more is accepted."""
+    """A topic whose producer is slow.
+
+    `values` are the stored records. After the value `refuses` nothing more is accepted.
+    """
 
     def __init__(self, per_s: float, refuses: bytes | None = None) -> None:
         self.clock = ManualClock()

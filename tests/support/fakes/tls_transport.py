@@ -16,7 +16,9 @@ _RECORDS_AT_ONCE = 16
 
 
 class BufferedTls:
-    """Owns `below`. Handshake, tickets and alerts are part of the first and of all later calls.
+    """A Transport with TLS over the transport `below`.
+
+    Handshake, tickets and alerts are part of the first and of all later calls.
 
     Plain bytes count as taken when `below` has taken all of their ciphertext. Until then the caller offers the same
     bytes again, and only what is left of their records is sent.

@@ -38,7 +38,7 @@ START_MS = 1_000_000
 
 
 class _VirtualTimers:
-    """`GroupTimers` whose time changes only by `advance` of the coordinator."""
+    """An implementation of `GroupTimers` whose time changes only by `advance` of the coordinator."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -63,7 +63,10 @@ class _VirtualTimers:
 
 @dataclass
 class ClassicCoordinator:
-    """Implements `GroupEnvironment` and the runtime: each request is decided, written, applied and answered."""
+    """A coordinator for tests: implements `GroupEnvironment` and the runtime.
+
+    Each request is decided, written, applied and answered.
+    """
 
     config: BrokerConfig = field(default_factory=BrokerConfig)
     image: MetadataImage = field(default_factory=MetadataImage)

@@ -45,7 +45,7 @@ def empty_state() -> GroupsState:
 
 
 class ManualTimers:
-    """`GroupTimers` on a clock that the test sets."""
+    """An implementation of `GroupTimers` on a clock that the test sets."""
 
     def __init__(self) -> None:
         self.now_s = 1_000_000.0
@@ -86,7 +86,7 @@ class ManualTimers:
 
 @dataclass
 class ManualEnvironment:
-    """Implements `groups.environment.GroupEnvironment`."""
+    """An implementation of `groups.environment.GroupEnvironment` on a clock that the test sets."""
 
     config: BrokerConfig = field(default_factory=BrokerConfig)
     image: MetadataImage = field(default_factory=MetadataImage)

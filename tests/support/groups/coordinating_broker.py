@@ -11,7 +11,6 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, cast
 
 from broker_runtime.apis.request.context import ApiSpec
-from broker_runtime.apis.request.refused_transactions import RefusedTransactions
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.groups.epoch_ends import EpochEnds
@@ -35,6 +34,7 @@ from broker_runtime.wire.messages import (
 from kafka_bytes.batches import encode_batch
 from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.scripted_verifier import ScriptedVerifier
 from tests.support.logs.logs import LOG_DIR
 from tests.support.requests.calls import a_call, reply_to
 from tests.support.worlds.controller import Metadata
@@ -73,7 +73,7 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
         self.asked_for: list[str] = []
         self.log_ends: dict[tuple[str, int], int] = {}
         """Log ends of `orders`; the ends of all other topics are unknown."""
-        self.refused_transactions = RefusedTransactions(self.clock)
+        self.transaction_verifier = ScriptedVerifier()
         self._partitions, self._replicas = partitions, replicas
         self._epoch = 0
 

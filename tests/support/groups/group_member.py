@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 class GroupMember:
-    """Owns the process of a member; `client` is confluent, kafka-python or aiokafka."""
+    """A member of a group in a process of its own. `client` is confluent, kafka-python or aiokafka."""
 
     def __init__(self, client: str, bootstrap: str, *, group: str, topic: str, instance_id: str = "") -> None:
         self.client = client

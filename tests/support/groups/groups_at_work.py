@@ -25,7 +25,7 @@ LOOK_PAUSE_S = 0.2
 
 
 class GroupProducer:
-    """Writes its own count to the partitions in turn, with acks=all, until `stop`."""
+    """A producer that writes its own count to the partitions in turn, with acks=all, until `stop`."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._bootstrap, self.topic = bootstrap, topic
@@ -94,7 +94,7 @@ class Member:
         self._heard = heard
         self.errors: list[str] = []
         self.complaints = ""
-        """Output on its standard error."""
+        """Output of the producer on its standard error."""
         self.has_left = False
         self.read = 0
         self._threads = [threading.Thread(target=self._listen), threading.Thread(target=self._note)]

@@ -46,7 +46,7 @@ _RETRY_S = 1.0
 
 
 class _Timers:
-    """`GroupTimers` as the runtime implements them."""
+    """An implementation of `GroupTimers` like that of the runtime."""
 
     def __init__(self, now_s: float) -> None:
         self.now_s = now_s
@@ -92,7 +92,7 @@ class Logs:
 
 @dataclass
 class _Environment:
-    """Implements `PushEnvironment`, including `calls` and `ends`."""
+    """An implementation of `PushEnvironment`, including `calls` and `ends`."""
 
     config: BrokerConfig
     image: MetadataImage
@@ -298,7 +298,7 @@ class Consumer:
     reset: str = "smallest"
     session_s: float = SESSION_S
     connection: int | None = None
-    """None when it has ended."""
+    """Number of the consumer's connection; None after its end."""
     unanswered: deque[Call] = field(default_factory=deque)
     told: list[Call] = field(default_factory=list)
     """All calls since the last registration."""

@@ -42,7 +42,10 @@ class Turn(NamedTuple):
 
 
 class PushReader:
-    """Owns one process. `events` are time and words of each line but those of records."""
+    """A consumer of a push group in a process of its own.
+
+    `events` are time and words of each line but those of records.
+    """
 
     def __init__(
         self, name: str, bootstrap: str, *, group: str, pattern: str, session_ms: int, family: str = "library"
@@ -51,7 +54,7 @@ class PushReader:
         self.events: list[tuple[float, list[str]]] = []
         self.read: list[Read] = []
         self.owned: frozenset[Place] = frozenset()
-        """Partitions that it reads."""
+        """Partitions that the consumer reads."""
         self.began_at: dict[Place, int] = {}
         """Offset of the first record of each partition since the last start."""
         self.turns: list[Turn] = []

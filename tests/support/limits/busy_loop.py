@@ -30,7 +30,7 @@ Curve = Callable[[int], float]
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """What a second of the simulation was like."""
+    """A second of the simulation."""
 
     at_ms: int
     limit: int
@@ -40,7 +40,10 @@ class Second:
 
 @dataclass(slots=True)
 class BusyLoop:
-    """`cost_ms` is the work of one new connection. Without an objective, the rate is fixed at `max_rate`."""
+    """A simulated event loop. `cost_ms` is the work of one new connection.
+
+    Without an objective, the rate is fixed at `max_rate`.
+    """
 
     cost_ms: float
     max_rate: int = UNLIMITED

@@ -28,7 +28,7 @@ KeyValue = tuple[bytes | None, bytes | None]
 def dirt_of(house: LogHouse) -> Dirt:
     log = house.log
     first_dirty = max(log.first_dirty_offset, log.log_start_offset)
-    settled_end = min(log.high_watermark, log.recovery_point)
+    settled_end = min(log.last_stable_offset, log.recovery_point)
     return Dirt(log.segments, log.config, first_dirty, settled_end, house.clock.wall_ms())
 
 

@@ -46,10 +46,14 @@ class LogHouse:
     def follower(self) -> FollowerLog:
         return FollowerLog(self.log)
 
-    def restart(self) -> RecoveryReport:
-        self.logs.close()
+    def open_again(self) -> RecoveryReport:
+        """Open the folder after the log was closed, or after its process was killed."""
         self.report = self._open()
         return self.report
+
+    def restart(self) -> RecoveryReport:
+        self.logs.close()
+        return self.open_again()
 
     def kill(self) -> RecoveryReport:
         self.fs = self.fs.process_killed()

@@ -10,7 +10,6 @@ from uuid import UUID
 from broker_runtime.apis.fetch import fetch, list_offsets, offset_for_leader_epoch
 from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.fetch_sessions.repeated_fetch import RepeatedFetches
-from broker_runtime.apis.request.refused_transactions import RefusedTransactions
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerConfig, BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -24,6 +23,7 @@ from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import decode_request, encode_response, frame_request
 from broker_runtime.wire.reply import FileRegion, PendingReply
 from broker_runtime.wire.versions import FETCH, LIST_OFFSETS
+from tests.support.fakes.scripted_verifier import ScriptedVerifier
 from tests.support.logs.logs import TOPIC_ID
 from tests.support.requests.calls import a_call, fields_of, handled
 
@@ -85,7 +85,7 @@ class LeadingNode:
         self.logs = NotedAtOnce()
         self.fetch_sessions = FetchSessionCache(BrokerConfig(max_incremental_fetch_session_cache_slots=10), Random(1))
         self.repeated_fetches = RepeatedFetches(1_000)
-        self.refused_transactions = RefusedTransactions(clock)
+        self.transaction_verifier = ScriptedVerifier()
         self.timers: list[Callable[[], None]] = []
         self.aside_is_full = False
         self.aside: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []

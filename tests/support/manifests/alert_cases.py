@@ -17,7 +17,10 @@ OF_OPERATOR = {"namespace": "sluicegate-system", "pod": "sluicegate-0"}
 
 @dataclass(frozen=True, slots=True)
 class AlertCase:
-    """`series` begin well, are bad from 1m on and well again by `ends`; `near` are never bad enough."""
+    """A case of an alert.
+
+    `series` begin well, are bad from 1m on and well again by `ends`; `near` are never bad enough.
+    """
 
     alert: str
     series: Mapping[str, str]
@@ -41,6 +44,10 @@ def _rejected(reason: str) -> str:
 
 def _adaptive(suffix: str, target: str) -> str:
     return f'sluicegate_adaptive_connection_rate{suffix}{{{BROKER}, target="{target}"}}'
+
+
+def _answer_age(target: str) -> str:
+    return f'sluicegate_cluster_connection_rate_answer_age_seconds{{{BROKER}, target="{target}"}}'
 
 
 def _coordinated(state: str) -> str:
@@ -92,6 +99,20 @@ CASES = (
             **{_adaptive(suffix, "listener FIXED"): "50x140" for suffix in ("", "_min", "_max")},
         },
         not_yet="10m",
+    ),
+    *(
+        AlertCase(
+            "SluicegateShareNotGranted",
+            {_answer_age("listener EXTERNAL"): series, _answer_age("broker"): series},
+            "The controller has not answered shop-brokers-0 of default/shop for five minutes, so its ConnectionQuotas"
+            " with scope Cluster admit only its reserve.",
+            fires="8m",
+            labels=OF_BROKER,
+            ends="12m",
+            near={_answer_age("listener EXTERNAL"): "15x20 -1x16 15x20 65x16 15x50"},
+            not_yet="5m",
+        )
+        for series in (_bad(9, good=1, bad=61), _bad(9, good=1, bad=-1))
     ),
     AlertCase(
         "SluicegateQuotaNotEnforced",

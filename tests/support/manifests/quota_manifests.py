@@ -18,6 +18,9 @@ def adaptive(least: int = 50, most: int = 2000, p99: str = "20ms") -> dict[str, 
     return {"minRate": least, "maxRate": most, "objective": {"requestP99": p99}}
 
 
+OF_CLUSTER: dict[str, Any] = {"maxConnectionCreationRate": 300, "scope": "Cluster"}
+
+
 def _with(expression: dict[str, Any]) -> dict[str, Any]:
     return {"workload": {"podSelector": {"matchExpressions": [expression]}}}
 
@@ -43,6 +46,17 @@ GOOD_QUOTAS = (
     GoodManifest("an observed workload", quota(of_pods(), maxConnections=1, mode="Observe")),
     GoodManifest("an adaptive rate of a listener", quota({"listener": "EXTERNAL"}, adaptive=adaptive())),
     GoodManifest("an adaptive rate with a count", quota(maxConnections=1, adaptive=adaptive(1, 1, "5ms"))),
+    *(
+        GoodManifest(f"a rate of the cluster for {next(iter(target))}", quota(target, **OF_CLUSTER | said))
+        for target, said in (
+            ({"broker": {}}, {"maxConnections": 9}),
+            ({"listener": "EXTERNAL"}, {}),
+            ({"ip": "10.0.0.1"}, {}),
+            ({"cidr": "10.0.0.0/8"}, {"limitIs": "Shared"}),
+            (of_pods(), {"limitIs": "Shared", "mode": "Observe"}),
+        )
+    ),
+    GoodManifest("a rate of each broker", quota(maxConnections=1, scope="Broker")),
     GoodManifest("an enforced limit of the broker", quota(maxConnections=1, mode="Enforce")),
     *(
         GoodManifest(f"a limit until {moment}", quota(maxConnections=1, expiresAt=moment))
@@ -143,6 +157,42 @@ BAD_QUOTAS = (
         )
         for p99 in ("4ms", "20 ms", "1s", "20s", "05ms", "100000ms", "1.5ms", "0.02 seconds")
     ),
+    *(
+        BadManifest(name, quota(target, **OF_CLUSTER | said), "spec.scope", says)
+        for name, target, said, says in (
+            (
+                "a rate of the cluster for each address",
+                {"defaultIp": {}},
+                {},
+                "scope Cluster is not for target.defaultIp",
+            ),
+            (
+                "a rate of the cluster for each address of a range",
+                {"cidr": "10.0.0.0/8"},
+                {"limitIs": "PerAddress"},
+                "scope Cluster with target.cidr or target.workload needs limitIs Shared",
+            ),
+            (
+                "a rate of the cluster for each pod",
+                of_pods(),
+                {},
+                "scope Cluster with target.cidr or target.workload needs limitIs Shared",
+            ),
+        )
+    ),
+    BadManifest(
+        "a count of the cluster",
+        quota(maxConnections=9, scope="Cluster"),
+        "spec.scope",
+        "scope Cluster needs maxConnectionCreationRate",
+    ),
+    BadManifest(
+        "an adaptive rate of the cluster",
+        quota({"listener": "EXTERNAL"}, adaptive=adaptive(), scope="Cluster"),
+        "spec.scope",
+        "set scope Cluster or adaptive, not both",
+    ),
+    BadManifest("an unknown scope", quota(maxConnectionCreationRate=1, scope="Region"), "spec.scope"),
     BadManifest("an unknown mode", quota(maxConnections=1, mode="Watch"), "spec.mode"),
     *(
         BadManifest(

@@ -58,9 +58,15 @@ class GoProgram:
 
 def of_folder(source: Path, name: str, what: str, *, target: str, variable: str, cached_as: str) -> GoProgram:
     """A program built from the Go sources of one folder; `name` is that of its file."""
-    content = b"".join(path.read_bytes() for path in sorted(source.iterdir()) if path.suffix in (".go", ".mod", ".sum"))
-    cached = Path(f"{cached_as}-{sha256(content).hexdigest()[:12]}", name)
+    cached = Path(f"{cached_as}-{_digest(source)}", name)
     return GoProgram(what, target, variable, cached, lambda at: ("build", *_FLAGS, "-o", str(at), "."), source)
+
+
+def of_tests(source: Path, package: str, name: str, what: str, *, target: str, variable: str) -> GoProgram:
+    """The tests of a published package as a program; go.mod and go.sum of the folder `source` pin its module."""
+    cached = Path(f"{name}-{_digest(source)}", name)
+    command = ("test", "-c", *_FLAGS)
+    return GoProgram(what, target, variable, cached, lambda at: (*command, "-o", str(at), package), source)
 
 
 def of_module(module: str, version: str, what: str, *, target: str, variable: str) -> GoProgram:
@@ -68,3 +74,9 @@ def of_module(module: str, version: str, what: str, *, target: str, variable: st
     name = module.rpartition("/")[2]
     cached = Path(f"{name}-{version}", name)
     return GoProgram(what, target, variable, cached, lambda _: ("install", *_FLAGS, f"{module}@{version}"))
+
+
+def _digest(source: Path) -> str:
+    """The start of a digest of the Go sources of a folder and of the modules that they pin."""
+    content = b"".join(path.read_bytes() for path in sorted(source.iterdir()) if path.suffix in (".go", ".mod", ".sum"))
+    return sha256(content).hexdigest()[:12]

@@ -14,6 +14,7 @@ from tests.support.obtain.cache import ObtainError, main
 
 LEAST = 17
 PACKAGE = "openjdk-17-jre-headless"
+COMPILER_PACKAGE = "openjdk-17-jdk-headless"
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of a Java that ends before its better compiler pays off."""
 
@@ -40,9 +41,24 @@ def obtain() -> Path:
     return Path(java())
 
 
-def _advice() -> str:
+def javac() -> str:
+    """The path of Java's compiler; install it if it is missing and Debian's packages are available.
+
+    Raises ObtainError.
+    """
+    if shutil.which("javac") is None and debian.can_install():
+        debian.install("java", COMPILER_PACKAGE)
+    found = shutil.which("javac")
+    if found is None:
+        raise ObtainError(
+            f"Java programs for tests need a compiler, and javac is not on the PATH: {_advice(COMPILER_PACKAGE)}"
+        )
+    return found
+
+
+def _advice(package: str = PACKAGE) -> str:
     if shutil.which("apt-get"):
-        return f"sudo apt-get install {PACKAGE}"
+        return f"sudo apt-get install {package}"
     return "install one, such as Temurin of https://adoptium.net, and have it on the PATH"
 
 

@@ -26,7 +26,7 @@ OUTPUT_LINES_KEPT = 80
 
 @dataclass(slots=True)
 class Progress:
-    """What a command has printed so far: its last lines, and the counts that `count` keeps of them."""
+    """The output of a command so far: its last lines, and the counts that `count` keeps of them."""
 
     count: Callable[[str], str]
     """Takes one line of standard error and returns a summary of all lines so far, empty for none."""

@@ -25,13 +25,16 @@ PROGRAM = of_folder(
 
 
 class ThinConsumer:
-    """Owns one process, which reads what matches `pattern`, and keeps all that it has printed."""
+    """A thin consumer in a process of its own.
+
+    It reads the topics that match `pattern`, and keeps all that it has printed.
+    """
 
     def __init__(self, bootstrap: str, *, group: str, name: str, pattern: str, session_s: float) -> None:
         self.name = name
         self.values: set[bytes] = set()
         self.partitions: frozenset[str] = frozenset()
-        """Partitions that it reads now."""
+        """Partitions that the consumer reads now."""
         self.starts = 0
         self.complaints = ""
         """The lines of its standard error so far."""

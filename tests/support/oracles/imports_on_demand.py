@@ -5,10 +5,12 @@ from importlib import import_module
 from broker_runtime.apis.push.push_on_demand import PUSH
 from broker_runtime.apis.request.dispatching.on_demand import ApiOnDemand
 from broker_runtime.apis.table import BROKER_APIS
+from broker_runtime.controller.service import CONNECTION_SHARES as CONTROLLER_SHARES
 from broker_runtime.groups.on_demand import SERVICE
 from broker_runtime.node.clients.client_quotas_on_demand import IN_FORCE as CLIENT_QUOTAS
 from broker_runtime.node.clients.client_quotas_on_demand import METRICS as CLIENT_QUOTA_METRICS
 from broker_runtime.node.http_routes import LIMITS_HELD, WHY_HELD
+from broker_runtime.node.node import CONNECTION_SHARES
 from broker_runtime.observers.running.on_demand import IN_FORCE
 from broker_runtime.replication.repairs import REPAIRING
 from broker_runtime.storage.compaction.cleaner import CLEANING
@@ -36,6 +38,8 @@ ON_DEMAND = (
     WHY_HELD,
     CLIENT_QUOTAS,
     CLIENT_QUOTA_METRICS,
+    CONNECTION_SHARES,
+    CONTROLLER_SHARES,
     *AUTHORIZING,
     *(api.module for api in APIS),
 )
@@ -51,7 +55,6 @@ LIGHT_PARTS_OF_GROUPS = {
     "broker_runtime.groups.lag.watch",
     "broker_runtime.groups.on_demand",
     "broker_runtime.groups.partition_leaders",
-    "broker_runtime.groups.partition_of",
     "broker_runtime.groups.tally",
 }
 """The parts of groups that every broker imports."""

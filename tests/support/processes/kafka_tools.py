@@ -19,7 +19,10 @@ END = "\x01"
 
 
 class KafkaTools:
-    """Owns the JVM. A tool that exceeds the time-out ends with the JVM, and fails the test with what it had printed."""
+    """Apache Kafka's tools in one JVM.
+
+    A tool that exceeds the time-out ends with the JVM, and fails the test with what it had printed.
+    """
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self._bootstrap = bootstrap

@@ -24,7 +24,7 @@ Heard = Callable[[str, Json], None]
 
 
 class KubeWatch:
-    """Owns the thread of a watch; use it with `with`. `path` is that of a collection."""
+    """A watch in a thread, used with `with`. `path` is that of a collection."""
 
     def __init__(self, access: Access, path: str, heard: Heard) -> None:
         self._access = access

@@ -68,7 +68,7 @@ def edit(path: Path, pattern: str, replacement: str) -> None:
 
 
 class LocalUp:
-    """Owns the process; `stop` or the end of the `with` block ends it, and it ends its children."""
+    """The process of `sluicegate up`. `stop` or the end of the `with` block ends it, and it ends its children."""
 
     def __init__(self, manifests: Path, data_dir: Path, *options: str) -> None:
         self.manifests = manifests

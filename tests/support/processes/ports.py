@@ -6,7 +6,7 @@ import socket
 
 _WORKERS = 4
 _PORTS = range(12_000 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % _WORKERS, 32_000, _WORKERS)
-"""Below those that systems give to outgoing connections, which would take a port before its process binds it.
+"""Ports below those that systems give to outgoing connections, which would take a port before its process binds it.
 
 Workers of pytest that run at the same time have different ports: a broker that restarts needs its port again.
 """

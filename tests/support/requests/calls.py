@@ -30,10 +30,13 @@ class NotedConnection:
         self.state: object = None
         self.principal = ANONYMOUS
         self.throttle_s = 0.0
+        self.heavy_s = 0.0
         self.refusals: list[tuple[str, str]] = []
         self.noted: list[tuple[str, str]] = []
         """Refusals after which the connection continues."""
         self.pushed: list[bytes] = []
+        self.copied_bytes = 0
+        """Bytes of the request that count as memory of requests, because the handler has copied them."""
         self.has_unread = False
         self.closed = ClosedObservers(10)
 
@@ -43,8 +46,8 @@ class NotedConnection:
     def keep_frame(self, frame: memoryview) -> memoryview:
         return memoryview(bytes(frame))
 
-    def release_frame(self) -> None:
-        pass
+    def release_frame(self, copied_bytes: int = 0) -> None:
+        self.copied_bytes = copied_bytes
 
     def push(self, frame: bytes) -> bool:
         self.pushed.append(frame)

@@ -1,6 +1,7 @@
 """Requests with as many items in one array as wanted, like those of a client that wants to keep a broker busy.
 
-Every other array of the request has one item, or none. Names are all different, or all of them are a topic that exists.
+Every other array of the request has one item, or none. Names are all different, or all the same: a topic that exists,
+or a name that does not.
 """
 
 from collections.abc import Mapping
@@ -40,23 +41,31 @@ _NUMBERS: Mapping[str, int] = {"int8": 100, "int16": 30_000, "uint16": 60_000}
 
 
 def filled_request(
-    key: int, version: int, path: Path, items_max: int, topic: str | None = None, *, others: int = 1
+    key: int,
+    version: int,
+    path: Path,
+    items_max: int,
+    topic: str | None = None,
+    *,
+    others: int = 1,
+    alike: bool = False,
+    name_characters: int = 0,
 ) -> tuple[bytes, int]:
     """The body of a request that names `items_max` items at most, and the number of items that it names.
 
     Nearly all items are in the array at `path` and in the arrays inside it. `topic` is the topic that each of them
-    names. `others` is the number of items, 0 or 1, of each array that is not on the way to `path`.
+    names. `others` is the number of items, 0 or 1, of each array that is not on the way to `path`. With `alike` all
+    items are equal. Other names have at least `name_characters`.
     """
     kind = message_type(key, version, "Request")
-    one, two = (_items(_content(kind, path, count, topic, others)) for count in (1, 2))
-    count = 1 + (items_max - one) // (two - one)
-    content = _content(kind, path, count, topic, others)
-    return encode_request_body(key, version, content), _items(content)
-
-
-def _content(kind: type[Any], path: Path, count: int, topic: str | None, others: int) -> dict[str, Any]:
     assert path in arrays_in(kind)
-    return _Filler(path, count, topic, others).entity(kind, (), 0)
+
+    def content(count: int) -> dict[str, Any]:
+        return _Filler(path, count, topic, others, alike, name_characters).entity(kind, (), 0)
+
+    one, two = (_items(content(count)) for count in (1, 2))
+    filled = content(1 + (items_max - one) // (two - one))
+    return encode_request_body(key, version, filled), _items(filled)
 
 
 def _items(content: object) -> int:
@@ -67,8 +76,12 @@ def _items(content: object) -> int:
 
 
 class _Filler:
-    def __init__(self, filled: Path, count: int, topic: str | None, others: int) -> None:
+    def __init__(
+        self, filled: Path, count: int, topic: str | None, others: int, alike: bool, name_characters: int
+    ) -> None:
         self._filled = filled
+        self._alike = alike
+        self._name_characters = name_characters
         self._count = count
         self._others = others
         self._topic = topic
@@ -86,7 +99,7 @@ class _Filler:
             return self._array(field, without_none(get_args(inner)[0])[0], path)
         if is_struct(inner):
             return None if nullable and path != self._filled[: len(path)] else self.entity(inner, path, number)
-        return self._value(field, path[-1], number)
+        return self._value(field, path[-1], number, nullable=nullable)
 
     def _array(self, field: Any, item: Any, path: Path) -> object:
         if _is_left_out(field) and path != self._filled[: len(path)]:
@@ -100,18 +113,21 @@ class _Filler:
             return tuple(self.entity(item, path, number) for number in numbers)
         return tuple(self._value(field, path[-1], number) for number in numbers)
 
-    def _value(self, field: Any, name: str, number: int) -> object:
+    def _value(self, field: Any, name: str, number: int, *, nullable: bool = False) -> object:
         kind = field.metadata["kafka_type"]
         if self._topic is not None and kind == "string" and name in _OF_TOPICS:
             return self._topic
-        if name in _CHOSEN:
+        if name in _CHOSEN and (nullable or _CHOSEN[name] is not None):
             return _CHOSEN[name]
-        return field.default if _is_left_out(field) and not isinstance(field.default, tuple) else _of_kind(kind, number)
+        if _is_left_out(field) and not isinstance(field.default, tuple):
+            return field.default
+        value = _of_kind(kind, 0 if self._alike else number)
+        return value.ljust(self._name_characters, "x") if isinstance(value, str) else value
 
 
 @cache
 def _fields_of(kind: Any) -> Mapping[Any, Any]:
-    """Fields with their types."""
+    """Return the fields of a message's class with their types."""
     hints = get_type_hints(kind)
     return {field: hints[field.name] for field in fields(kind)}
 

@@ -79,14 +79,14 @@ class TopicSizes(Silent):
 
 
 class Raising(Silent):
-    """Raises RuntimeError for each request."""
+    """An observer that raises RuntimeError for each request."""
 
     def record_request(self, *_: Any) -> None:
         raise RuntimeError("I cannot stand requests")
 
 
 class Exiting(Silent):
-    """Raises SystemExit for each response."""
+    """An observer that raises SystemExit for each response."""
 
     def record_response(self, *_: Any) -> None:
         raise SystemExit(3)
@@ -100,7 +100,7 @@ class Sleeping(Silent):
 
 
 class Standing(Silent):
-    """Blocks on its first call for a Metadata request for the configured time."""
+    """An observer that blocks on its first call for a Metadata request for the configured time."""
 
     def configure(self, config: Mapping[str, str]) -> None:
         self._left_s = float(config["seconds"])
@@ -112,7 +112,7 @@ class Standing(Silent):
 
 
 class Flooding(Silent):
-    """Its worker never ends, while its queue grows."""
+    """An observer whose worker never ends, while its queue grows."""
 
     def configure(self, config: Mapping[str, str]) -> None:
         self._queue: Background[bytes] = Background(lambda _: _sleep(3600), int(config["queue.max"]), "flooding")
@@ -151,7 +151,7 @@ class SlowlyConfigured(Silent):
 
 
 class Refusing(Silent):
-    """Refuses its configuration with ValueError."""
+    """An observer that refuses its configuration with ValueError."""
 
     def configure(self, config: Mapping[str, str]) -> None:
         raise ValueError(f"the word must be please, and is {config.get('word')}")

@@ -15,7 +15,7 @@ from connection_limits.quotas import ConnectionQuotas
 from connection_limits.settings import UNLIMITED, QuotaSettings
 
 Client = tuple[str, int]
-"""Its address, and the time at which it gives up, in milliseconds."""
+"""A client: its address, and the time at which it gives up, in milliseconds."""
 PATIENT_MS = 1 << 60
 
 EXTERNAL, REPLICATION, ADMIN = LISTENERS = ("EXTERNAL", "REPLICATION", "ADMIN")
@@ -43,7 +43,7 @@ class Tally:
 
 
 class Broker:
-    """Owns the quotas, the backlogs of listeners and the planned events of clients."""
+    """A broker without sockets: the quotas, the backlogs of listeners and the planned events of clients."""
 
     def __init__(self, settings: QuotaSettings = ISOLATED, listeners: tuple[str, ...] = LISTENERS) -> None:
         self.now_ms = 5_000_000

@@ -175,4 +175,4 @@ WORKING_REQUESTS: Sequence[WorkingRequest] = (
         _deleted,
     ),
 )
-"""Requests in their order: later ones name what earlier ones have made."""
+"""Working requests in their order: later ones name what earlier ones have made."""

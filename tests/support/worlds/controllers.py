@@ -19,7 +19,7 @@ LEASE_MS = 4_000
 
 
 class Standbys:
-    """Owns the shared store; `standby(1)` builds a controller, which tests start and stop."""
+    """Controllers with a shared store. `standby(1)` builds a controller, which tests start and stop."""
 
     def __init__(
         self, clock: ManualClock, properties: Mapping[str, str] | None = None, snapshot_every: int | None = None

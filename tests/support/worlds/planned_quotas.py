@@ -18,7 +18,10 @@ from sluicegate_operator.quotas.state.state import GovernedQuotas
 
 
 class PlannedQuotas:
-    """`changed_keys` and `changed_quotas` grow with each pass, until a test clears them."""
+    """A plan of quotas over several passes.
+
+    `changed_keys` and `changed_quotas` grow with each pass, until a test clears them.
+    """
 
     def __init__(self, *, in_all_namespaces: bool = True) -> None:
         self._in_all_namespaces = in_all_namespaces

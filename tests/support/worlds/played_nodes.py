@@ -11,7 +11,7 @@ BEATS_EVERY_S = 1.0
 
 
 class PlayedNodes:
-    """Owns the nodes and the thread of their heartbeats; use it with `with`. `zones` by the names of the nodes."""
+    """Simulated nodes, and the thread of their heartbeats, used with `with`. `zones` by the names of the nodes."""
 
     def __init__(self, access: Access, zones: dict[str, str]) -> None:
         self._api = KubeApi(access)

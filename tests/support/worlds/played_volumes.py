@@ -10,7 +10,10 @@ from tests.support.processes.process_kubelet.api import Access, ApiRefused, ApiU
 
 
 class PlayedVolumes:
-    """Owns the StorageClass and the watch; use it with `with`. The StorageClass has the namespace's name."""
+    """Simulated volumes: the StorageClass and the watch, used with `with`.
+
+    The StorageClass has the namespace's name.
+    """
 
     def __init__(self, access: Access, namespace: str) -> None:
         self._api = KubeApi(access)

@@ -62,7 +62,7 @@ def _pass(_: str) -> bool:
 
 
 class ServedClusters:
-    """Owns the sockets and the watch of all clusters; use it with `async with`.
+    """Simulated clusters: their sockets and the watch, used with `async with`.
 
     `brokers` by the name of the cluster, one controller each. `before` and `after` are called for each changing request
     with Kafka's name of it. If `before` returns False the request is not executed, if `after` does it is not answered.

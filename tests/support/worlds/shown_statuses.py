@@ -8,10 +8,11 @@ from typing import Any
 
 from sluicegate_operator.api import parse_resource
 from sluicegate_operator.api.models.parts.broker_cluster_status import VolumesStatus
+from sluicegate_operator.api.models.parts.broker_shares import BrokerShare, BrokerShares, ShareState
 from sluicegate_operator.api.models.topic import ReplicasChange
 from sluicegate_operator.api.schema.metadata import Status
 from sluicegate_operator.planning.clusters.cluster_status import cluster_status
-from sluicegate_operator.planning.external.external import (
+from sluicegate_operator.planning.external.external_status import (
     ConfigProgress,
     ExternalBroker,
     ExternalSeen,
@@ -227,6 +228,10 @@ def _quotas() -> Iterator[Shown]:
         Enforcement((0, 1), (1,)),
         Enforcement((0, 1), (1,), unreachable=(1,)),
         Enforcement((0, 1), (0, 1), error="INVALID_REQUEST", refused=True),
+        *(
+            Enforcement((0, 1), shares=BrokerShares(brokers=[BrokerShare(broker_id=0, state=state)]))
+            for state in ShareState
+        ),
     )
     stricter = _parsed(quota(maxConnectionCreationRate=5), name="stricter")
     here, listening = _parsed(cluster()), [_parsed(listener())]
@@ -236,6 +241,8 @@ def _quotas() -> Iterator[Shown]:
         (quota(target={"listener": "OTHER"}, **rates), here, ()),
         (quota(**rates), here, (stricter,)),
         (quota(maxConnections=9, **rates), here, (stricter,)),
+        (quota(scope="Cluster", **rates), here, ()),
+        (quota(scope="Cluster", **rates), _parsed(external()), ()),
     )
     for (document, its_cluster, others), enforcement in product(cases, enforcements):
         one = _parsed(document)

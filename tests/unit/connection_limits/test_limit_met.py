@@ -114,3 +114,64 @@ def test_a_rate_that_adapts_is_its_objective_and_counts_as_its_maximum() -> None
     broker = quotas_of(max_connection_creation_rate=1, objective=objective)
     assert met(broker) == LimitReference("connection.quota.adaptive.p99.ms", 20)
     assert rate_in_force(broker, "EXTERNAL") == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "named", "quota"),
+    [
+        ({"max_connection_creation_rate": 1}, "max.connection.creation.rate", "shop/all"),
+        ({"max_connections": 1}, "max.connections", "shop/all"),
+        ({"max_connections_per_ip": 2}, "max.connections.per.ip", "shop/all"),
+        ({"listener_max_connection_creation_rate": {"EXTERNAL": 2}}, LISTENER_KEY, "shop/all"),
+        ({"listener_max_connection_creation_rate": {"EXTERNAL": 2}}, "max.connection.creation.rate", None),
+        ({"max_connections_per_ip_overrides": {IP: 3}}, "max.connections.per.ip", None),
+    ],
+)
+def test_a_limit_of_the_broker_or_a_listener_has_the_quota_that_is_named_for_its_key(
+    settings: dict[str, Any], named: str, quota: str | None
+) -> None:
+    assert met(quotas_of(quota_names={named: "shop/all"}, **settings)).quota == quota
+
+
+def test_the_rate_of_all_addresses_has_the_quota_that_is_named_for_it() -> None:
+    quotas = quotas_of(quota_names={"connection_creation_rate": "shop/each"})
+    quotas.addresses.update_rate(None, 1, NOW)
+    assert met(quotas).quota == "shop/each"
+    quotas.addresses.update_rate(OTHER, 1, NOW)
+    assert met(quotas, OTHER).quota is None
+
+
+def test_a_rate_that_adapts_has_the_quota_that_is_named_for_its_objective() -> None:
+    key = "listener.name.external.connection.quota.adaptive.p99.ms"
+    quotas = quotas_of(
+        quota_names={key: "shop/calm"},
+        listener_max_connection_creation_rate={"EXTERNAL": 10},
+        listener_objectives={"EXTERNAL": Objective(p99_ms=20, min_rate=1)},
+    )
+    quotas.listeners["EXTERNAL"].rate_limit.set_limit(2, NOW)
+    assert met(quotas) == LimitReference(key, 20, quota="shop/calm")
+
+
+def test_a_rate_of_the_cluster_has_the_quota_that_is_named_for_the_configured_key() -> None:
+    quotas = quotas_of(
+        quota_names={LISTENER_KEY: "shop/together"},
+        listener_max_connection_creation_rate={"EXTERNAL": 90},
+        cluster_wide_listeners=frozenset({"EXTERNAL"}),
+    )
+    assert met(quotas) == LimitReference(f"{LISTENER_KEY}.cluster", 90, quota="shop/together")
+
+
+def test_a_rate_of_the_cluster_has_a_name_of_its_own_and_its_value_is_that_of_all_brokers() -> None:
+    listener = quotas_of(
+        listener_max_connection_creation_rate={"EXTERNAL": 90}, cluster_wide_listeners=frozenset({"EXTERNAL"})
+    )
+    assert met(listener) == LimitReference(f"{LISTENER_KEY}.cluster", 90)
+    assert rate_in_force(listener, "EXTERNAL") == 90
+    broker = quotas_of(max_connection_creation_rate=90, cluster_wide=True)
+    assert met(broker) == LimitReference("max.connection.creation.rate.cluster", 90)
+    groups = quotas_of()
+    groups.addresses.groups.set_limits("shop/a", AddressGroupLimits(90, shared=True, cluster_wide=True), NOW)
+    groups.addresses.groups.add_member("shop/a", IP, NOW)
+    limit = met(groups)
+    assert limit == LimitReference("connection_creation_rate.cluster", 90, "connection-group=shop/a", "shop/a")
+    assert limit.name == "connection-group.shop/a.connection_creation_rate.cluster"

@@ -32,6 +32,20 @@ def test_a_waiting_listener_must_not_accept_another_connection() -> None:
         quotas.on_accepted(CLIENTS, IPS[0], NOW)
 
 
+def test_names_of_quotas_wake_no_waiting_listener() -> None:
+    woken: list[str] = []
+    settings = QuotaSettings(max_connection_creation_rate=1, quota_window_num=2)
+    quotas = ConnectionQuotas(settings, NOW, woken.append)
+    quotas.add_listener(CLIENTS, NOW)
+    while quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is AcceptOutcome.ADMIT:
+        pass
+    named = replace(settings, quota_names={"max.connection.creation.rate": "shop/all"})
+    quotas.update(named, NOW)
+    assert (woken, quotas.settings) == ([], named)
+    quotas.update(replace(named, max_connection_creation_rate=2), NOW)
+    assert woken == [CLIENTS]
+
+
 def test_only_a_waiting_listener_may_ask_again() -> None:
     with pytest.raises(RuntimeError, match="has no wait"):
         quotas_of(QuotaSettings()).on_wait_over(CLIENTS, IPS[0], NOW)

@@ -8,7 +8,10 @@ from demo.reported import Caused, Culprit, Reported, expect_named, reported
 PAGE = Path("/reports/demo.html")
 KEY = "listener.name.external.max.connection.creation.rate"
 CAUSED = Caused(
-    "EXTERNAL", "sluicegate-storm", frozenset({"127.0.1.1", "127.0.1.2"}), ((None, 1000), (50, 450), (200, 1800))
+    "EXTERNAL",
+    "sluicegate-storm",
+    frozenset({"127.0.1.1", "127.0.1.2"}),
+    ((None, 1000), ((KEY, 50), 450), ((KEY, 200), 1800)),
 )
 FREE = Culprit("EXTERNAL", "127.0.1.2", "sluicegate-storm", 1100)
 SLOW = Culprit("EXTERNAL", "127.0.1.1", "sluicegate-storm", 450, (KEY, 50), 51)

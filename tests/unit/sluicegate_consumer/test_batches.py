@@ -125,7 +125,7 @@ def test_cramjams_error_for_a_small_buffer_is_recognizable() -> None:
 
 @pytest.mark.parametrize("codec", [2, 3, 4])
 def test_highly_compressed_data_uses_little_more_space_than_its_content(codec: int) -> None:
-    """It does not take all allowed space, which takes a tenth of a second to be zeroed."""
+    """The data does not take all allowed space, which takes a tenth of a second to be zeroed."""
     plain = built([b"v" * 100_000])
     (found,) = split(memoryview(packed(codec, plain)))
     unpacked = unpack(codec, found.packed, 128 << 20)

@@ -65,7 +65,7 @@ class Line:
 
 
 class Dialled(BrokerLink):
-    """Notes each of its connections."""
+    """A BrokerLink that notes each of its connections."""
 
     def __init__(self) -> None:
         super().__init__(ONE, Settings())

@@ -128,7 +128,7 @@ class Net(Brokers):
 
 
 class Told(Listener):
-    """Notes its calls, and reacts to them."""
+    """A Listener that notes its calls, and reacts to them."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, set[TopicPartition]]] = []

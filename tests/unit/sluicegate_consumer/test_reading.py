@@ -114,7 +114,7 @@ def test_partitions_of_a_stream_take_turns_of_a_batch() -> None:
 
 
 def test_many_small_batches_count_for_what_they_take() -> None:
-    """Their records alone do not count: a limit's worth of them would take ten times the memory."""
+    """The records alone do not count: a limit's worth of them would take ten times the memory."""
     partition, raw = Partition(), memoryview(timed([5]) * 1_000)
     tracemalloc.start()
     try:

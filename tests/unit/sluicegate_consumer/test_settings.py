@@ -108,7 +108,7 @@ def test_attempts_come_later_and_later_and_not_all_at_once() -> None:
 
 @pytest.mark.parametrize("outage_s", [0.5, 3.4, 7.0])
 def test_a_recovered_coordinator_is_found_soon_with_few_attempts(outage_s: float) -> None:
-    """It is not asked all the time: thousands of consumers would burden brokers during a fail-over."""
+    """Brokers are not asked all the time: thousands of consumers would burden brokers during a fail-over."""
     backoff, asked_s, attempts = Backoff(0.05, 2.0, lambda: 1.0), 0.0, 0
     while asked_s < outage_s:
         asked_s += backoff.next_s(soon=True)

@@ -14,7 +14,7 @@ FORWARDED = "entity and body"
 
 
 def access_gate(call: Call) -> Reply | None:
-    """Return the refusal of a request, or None. A request that is forwarded is checked by the controller.
+    """Return the refusal of a request, or None. The controller checks forwarded requests.
 
     Raises ProtocolError if no answer of the API can carry the error.
     """

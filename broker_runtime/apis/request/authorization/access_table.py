@@ -26,19 +26,25 @@ _CODES = {
 
 
 class Check(NamedTuple):
-    """One check of an API. `denied` is what a denied client sees, for the documentation."""
+    """One check of permissions that an API makes.
+
+    `denied` describes the result for a denied client, for the documentation.
+    """
 
     resource: AclResource
     operation: AclOperation
     denied: str
     code: ErrorCode = ErrorCode.NONE
-    """The error code, if it is not the usual one of the resource."""
+    """The error code of a denied check, if it is not the usual one of the resource."""
     at_gate: bool = False
     """Whether `access_gate` refuses the whole request; otherwise the handler checks."""
 
     @property
     def has_error(self) -> bool:
-        """Whether a denied client gets an error, and not just less in the answer or another check."""
+        """Return whether a denied client gets an error.
+
+        Otherwise the client gets a shorter answer, or another check decides.
+        """
         return "error" in self.denied
 
 
@@ -115,6 +121,23 @@ CHECKS: Mapping[int, Sequence[Check]] = {
         Check(_TOPIC, _WRITE, "see IDEMPOTENT_WRITE"),
         Check(_TRANSACTION, _WRITE, "error"),
     ),
+    versions.ADD_PARTITIONS_TO_TXN: (
+        Check(_TRANSACTION, _WRITE, "error for every partition"),
+        *_items(_TOPIC, _WRITE, "partition"),
+        Check(_CLUSTER, _ACTION, "instead, from version 4: error for the whole request"),
+    ),
+    versions.ADD_OFFSETS_TO_TXN: (Check(_TRANSACTION, _WRITE, _ERROR), Check(_GROUP, _READ, _ERROR)),
+    versions.TXN_OFFSET_COMMIT: (
+        Check(_TRANSACTION, _WRITE, "error for every partition"),
+        Check(_GROUP, _READ, "error for every partition"),
+        *_items(_TOPIC, _READ, "partition"),
+    ),
+    versions.END_TXN: (Check(_TRANSACTION, _WRITE, _ERROR),),
+    versions.DESCRIBE_TRANSACTIONS: (
+        Check(_TRANSACTION, _DESCRIBE, "error for the id"),
+        Check(_TOPIC, _DESCRIBE, "the topic is not in the answer"),
+    ),
+    versions.LIST_TRANSACTIONS: (Check(_TRANSACTION, _DESCRIBE, "the id is not in the answer"),),
     versions.OFFSET_FOR_LEADER_EPOCH: (
         *_items(_TOPIC, _DESCRIBE, "partition"),
         Check(_CLUSTER, _ACTION, "each topic needs DESCRIBE on itself"),
@@ -144,6 +167,10 @@ CHECKS: Mapping[int, Sequence[Check]] = {
     versions.ELECT_LEADERS: (Check(_CLUSTER, _ALTER, "error for the request and every partition"),),
     versions.ALTER_PARTITION_REASSIGNMENTS: (Check(_CLUSTER, _ALTER, "error for the request and every partition"),),
     versions.LIST_PARTITION_REASSIGNMENTS: _whole(_CLUSTER, _DESCRIBE),
+    versions.WRITE_TXN_MARKERS: (
+        Check(_CLUSTER, _ACTION, "error for every partition, unless ALTER on the cluster is allowed"),
+        Check(_CLUSTER, _ALTER, "see CLUSTER_ACTION"),
+    ),
     versions.OFFSET_DELETE: (
         Check(_GROUP, _DELETE, "error for the whole request"),
         *_items(_TOPIC, _READ, "partition"),
@@ -179,6 +206,7 @@ CHECKS: Mapping[int, Sequence[Check]] = {
     versions.BROKER_HEARTBEAT: _OF_BROKERS,
     versions.ALLOCATE_PRODUCER_IDS: _OF_BROKERS,
     own_keys.REPLICA_RANGE: _OF_BROKERS,
+    own_keys.CONNECTION_SHARES: _OF_BROKERS,
     own_keys.DESCRIBE_LOG_DAMAGE: _whole(_CLUSTER, _DESCRIBE),
     own_keys.ACCEPT_LOG_LOSS: _whole(_CLUSTER, _ALTER),
     own_keys.CLUSTER_METADATA: (Check(_GROUP, _DESCRIBE, _ERROR),),
@@ -195,11 +223,11 @@ UNCHECKED: Mapping[int, str] = {
     versions.PUSH_TELEMETRY: "As in Apache Kafka.",
     own_keys.BROKER_METADATA: "It describes brokers as Metadata does, which every client may ask for.",
 }
-"""The other APIs, with the reason."""
+"""The APIs without a check, with the reason."""
 
 
 def operations_of(key: int, resource: AclResource) -> Sequence[AclOperation]:
-    """Return the operations on this type of resource that an API checks; the first one is the usual."""
+    """Return the operations on this type of resource that an API checks. The first operation is the usual one."""
     return _OPERATIONS[key, resource]
 
 

@@ -6,7 +6,7 @@ Each operation is a bit whose position is the operation's number in the protocol
 from broker_runtime.security.acls.model import AclOperation
 
 NOT_ASKED = -(2**31)
-"""The value if the request does not ask for operations, or the resource has an error."""
+"""The value of an answer if the request does not ask for operations, or the resource has an error."""
 
 
 def _bits(*operations: AclOperation) -> int:

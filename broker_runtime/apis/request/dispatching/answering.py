@@ -1,9 +1,10 @@
 """Packs a handler's answer into the reply, in steps because it may be long. Pure."""
 
 from collections.abc import Awaitable, Mapping
+from functools import partial
 from types import GeneratorType
 
-from broker_runtime.apis.request.call import Call
+from broker_runtime.apis.request.call import Call, check_response
 from broker_runtime.apis.request.context import Handled
 from broker_runtime.apis.request.observed import error_in_steps
 from broker_runtime.errors import ErrorCode
@@ -15,14 +16,17 @@ from broker_runtime.wire.refusal import refusal
 from broker_runtime.wire.reply import Reply
 
 Settled = Reply | Call | Awaitable[Handled]
-"""A packed reply, the call if something else completes it, or an awaitable that has not run."""
+"""The result of a handler that has run: a packed reply, the call for a later answer, or an awaitable to run."""
 
 _SHORT_BYTES = 16_384
 _PARTS_OF_A_STEP = 128
 
 
 def settled(call: Call, answer: Handled | None) -> Steps[Settled]:
-    """Run the handler's steps, and pack its answer. Raises what the handler raises, and ResponseTooLargeError."""
+    """Run the handler's steps, and pack its answer.
+
+    Raises the handler's errors, and ResponseTooLargeError.
+    """
     while True:
         if isinstance(answer, GeneratorType):
             answer = yield from answer
@@ -35,7 +39,7 @@ def settled(call: Call, answer: Handled | None) -> Steps[Settled]:
 def _packed(call: Call, fields: Fields) -> Steps[Reply]:
     if call.throttle_ms:
         fields = {**fields, "throttle_time": call.throttle_ms}
-    pieces = Pieces(call.completion.limits.check_response)
+    pieces = Pieces(partial(check_response, call))
     yield from encode_in_steps(message_type(call.api.key, call.version, "Response"), fields, pieces)
     parts = pieces.all()
     head = response_prefix(call.api.key, call.version, call.correlation_id, pieces.size)
@@ -63,8 +67,8 @@ def _let_go(fields: Fields) -> Steps[None]:
 
 
 def joined(parts: list[bytes], call: Call) -> Steps[Reply]:
-    """Return the response with these parts as its body, joined in steps. The list is empty afterwards."""
-    pieces = Pieces(call.completion.limits.check_response)
+    """Return the response whose body consists of these parts, joined in steps. The list is empty afterwards."""
+    pieces = Pieces(partial(check_response, call))
     parts.reverse()
     while parts:
         some = parts[: -_PARTS_OF_A_STEP - 1 : -1]
@@ -77,7 +81,7 @@ def joined(parts: list[bytes], call: Call) -> Steps[Reply]:
 def refused(call: Call, why: str) -> Reply | None:
     """Return the answer to a request that exceeds the limits.
 
-    None if the API's answer has no field for an error of the whole request, or the client expects no answer.
+    None if the API's answer has no field for an error of the whole request, as that of Produce.
     """
     body = refusal(call.api.key, call.version, ErrorCode.INVALID_REQUEST, why)
     if body is None:

@@ -37,7 +37,7 @@ from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import PRODUCE
 
 LongRequests = tuple[Slices, RequestLimits]
-"""The queue in which long requests run, and the limits of a request."""
+"""The slices in which long requests run, and the limits of a request."""
 
 C = TypeVar("C", bound=NodeContext)
 
@@ -76,11 +76,11 @@ class Dispatcher(Generic[C]):
         self._pending = PendingCalls(self.completion)
 
     def observe(self, requests: RequestObserver | None) -> None:
-        """Notify `requests` of every request from now on; None ends this."""
+        """Notify `requests` of every request from now on; None ends the notifications."""
         self.completion.observe(requests)
 
     def handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
-        """Return the reply to a frame. The frame excludes its size field and is valid only during this call.
+        """Return the reply to a frame, which excludes its size field and is valid only during this call.
 
         Raises ProtocolError, which ends the connection.
         """

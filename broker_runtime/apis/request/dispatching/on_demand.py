@@ -22,7 +22,7 @@ _KEPT_BYTES_MAX = 1024 * 1024
 
 
 class ApiOnDemand:
-    """Stands for an ApiSpec of a module. Imports the module when another attribute of the ApiSpec is read."""
+    """A stand-in for the ApiSpec of a module: the module is imported when a handler or schema of the API is needed."""
 
     def __init__(self, module: str, key: int, name: str, versions: tuple[int, int], attribute: str) -> None:
         self.module = f"broker_runtime.apis.{module}"
@@ -33,7 +33,7 @@ class ApiOnDemand:
         self.flexible_from = FORMATS[key].flexible_from
 
     def spec(self) -> ApiSpec[Any]:
-        """Return the ApiSpec of the module. Imports the module if necessary."""
+        """Return the ApiSpec of the module, which is imported if necessary."""
         found: ApiSpec[Any] = getattr(import_module(self.module), self._attribute)
         return found
 
@@ -42,7 +42,7 @@ class ApiOnDemand:
 
 
 class FirstRequests:
-    """Owns the requests that wait for the import of the module that serves them."""
+    """The requests that wait for the import of the module that serves them."""
 
     def __init__(self, importer: Importer) -> None:
         self._importer = importer
@@ -51,7 +51,7 @@ class FirstRequests:
     def handle(
         self, module: str, then: FrameHandler, frame: memoryview, connection: ServedConnection
     ) -> Reply | PendingReply:
-        """Return the answer of `then` to the frame. It is pending if the module has to be imported first."""
+        """Return the answer of `then` to the frame; pending if the module has to be imported first."""
         if imported(module) is not None or len(frame) > _KEPT_BYTES_MAX:
             import_module(module)
             return then(frame, connection)

@@ -17,6 +17,7 @@ from broker_runtime.apis.request.context import Handled
 from broker_runtime.apis.request.dispatching.answering import Settled, refused, settled
 from broker_runtime.errors import KafkaError, ProtocolError
 from broker_runtime.slicing.steps import Steps
+from broker_runtime.wire.answer_memory import AnswerPacking
 from broker_runtime.wire.encoding.decode import released
 from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.limits import SMALL_BYTES, RequestTooLargeError
@@ -31,7 +32,7 @@ _WAIT_FOR_OTHERS = (JOIN_GROUP, SYNC_GROUP)
 
 
 class PendingCalls:
-    """Owns the tasks and sliced work of one dispatcher's pending calls."""
+    """The tasks and sliced work of one dispatcher's pending calls."""
 
     def __init__(self, completion: Completion) -> None:
         self._completion = completion
@@ -41,7 +42,7 @@ class PendingCalls:
         """Time of the last traceback, in seconds, for each API's key."""
 
     def wait(self, call: Call) -> Call:
-        """Return the call, which is completed by what it waits for."""
+        """Return the call, which stays pending until other work completes it."""
         call.handled_s = self._completion.now()
         if isinstance(call.request, RequestReader):
             # The reader's frame is valid only during `Dispatcher.handle`.
@@ -56,8 +57,8 @@ class PendingCalls:
         ended at once waits for room. Raises what the first steps raise.
         """
         room = size if size > SMALL_BYTES else 0
-        slices = self._completion.slices
-        done, answer = slices.begin(steps)
+        slices, packing = self._completion.slices, AnswerPacking(self._completion.answers, call)
+        done, answer = slices.begin(steps, packing)
         if done:
             if isinstance(answer, tuple):
                 call.record_answer(answer)
@@ -67,8 +68,7 @@ class PendingCalls:
             self._work_on(self.wait(call), answer, room if reads_itself else 0)
             return call
         self.wait(call)
-        spent = None if self._completion.quotas is None else partial(_count, call)
-        result = slices.add(steps, room, spent)
+        result = slices.add(steps, room, partial(_count, call), packing)
         call.later(None if call.api.outlives_client else partial(_drop, result))
         self._complete_after(call, result)
         return call
@@ -83,12 +83,12 @@ class PendingCalls:
         self._complete_after(call, task)
 
     async def _awaited(self, call: Call, work: Awaitable[Handled], size: int) -> Settled:
-        slices = self._completion.slices
+        slices, packing = self._completion.slices, AnswerPacking(self._completion.answers, call)
         try:
             async with slices.room(size):
                 done = await work
                 while not isinstance(done, tuple):
-                    done = await slices.finish(settled(call, done))
+                    done = await slices.finish(settled(call, done), packing)
                 return done
         finally:
             if isinstance(work, Coroutine):
@@ -102,6 +102,8 @@ class PendingCalls:
     def _ended(self, call: Call, work: "asyncio.Future[Settled]") -> None:
         """Complete the call with the result of its work, or wait for the work that this returns."""
         self._work.discard(work)
+        # The work may have packed more after the call ended, because the client has gone.
+        self._completion.answers.packed(call)
         if work.cancelled():
             call.give_up()
         elif (error := work.exception()) is not None:
@@ -170,6 +172,7 @@ def _close(answer: Call | Awaitable[Handled]) -> None:
 def _count(call: Call, time_s: float) -> None:
     """Count the time of a slice of the call, in seconds."""
     call.sliced_s += time_s
+    call.connection.heavy_s = call.sliced_s
 
 
 def _drop(work: "asyncio.Future[Any]") -> None:

@@ -13,7 +13,7 @@ H = TypeVar("H")
 
 
 class Behind(ABC, Generic[T, H]):
-    """Base class of counters that may be behind.
+    """Base class of counters that lag behind changes until `catch_up`.
 
     A subclass calls `_catch_up_at_once` before it answers a question, so that an answer never misses a change.
     """
@@ -27,11 +27,11 @@ class Behind(ABC, Generic[T, H]):
 
     @property
     def are_behind(self) -> bool:
-        """Whether some changes are not counted yet."""
+        """Return whether some changes are not counted yet."""
         return bool(self._noted)
 
     def catch_up(self) -> Steps[None]:
-        """Count the noted changes in order."""
+        """Count the changes that were noted and not yet counted, in order."""
         while self._noted:
             items, how = self._noted[0]
             some = list(islice(items, self.OF_A_STEP))

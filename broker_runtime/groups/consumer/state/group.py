@@ -41,10 +41,11 @@ _EPOCH_COMMITS_SINCE = 9
 
 
 class ConsumerGroup:
-    """Implements `groups.group.Group`.
+    """A group of KIP-848: implements `groups.group.Group`.
 
     There are three epochs. `epoch` goes up with each change that requires another assignment. `assignment_epoch` is the
-    group epoch that `target` was computed for. Each member has its own, which follows when reconciliation allows it.
+    group epoch that `target` was computed for. Each member has its own epoch, which follows when reconciliation allows
+    it.
     """
 
     type = GroupType.CONSUMER
@@ -96,30 +97,28 @@ class ConsumerGroup:
     def is_empty(self) -> bool:
         return not self.members
 
-    def check_commit(self, committer: Committer, partitions: Partitions = ()) -> None:
+    def check_commit(self, committer: Committer, partitions: Partitions = (), *, in_transaction: bool = False) -> None:
         """Raise KafkaError if the client may not commit.
 
         A member that has missed its latest epoch may commit in an earlier one, for partitions that it has had since
-        then (KIP-1251).
+        then (KIP-1251). Clients of transactions know no member epochs, so a wrong one is an ILLEGAL_GENERATION there.
         """
         if committer.generation_or_epoch < 0 and not self.members:
             return
+        if in_transaction and committer.is_anonymous:
+            return
         member = self.member(committer.member_id)
-        if not member.speaks_classic and committer.api_version < _EPOCH_COMMITS_SINCE:
+        if not (member.speaks_classic or in_transaction) and committer.api_version < _EPOCH_COMMITS_SINCE:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"members that use the consumer protocol need OffsetCommit version {_EPOCH_COMMITS_SINCE} or above",
             )
-        epoch = committer.generation_or_epoch
-        if epoch >= member.epoch:
-            _check_epoch(member, epoch)
-            return
-        since: dict[UUID, Mapping[int, int]] = {}
-        for topic_id, partition in partitions:
-            if topic_id is not None and topic_id not in since:
-                since[topic_id] = member.held_since(topic_id)
-            if topic_id is None or since[topic_id].get(partition, epoch + 1) > epoch:
-                raise _stale(member, f"was not assigned partition {partition} of {topic_id} in epoch {epoch}")
+        try:
+            _check_member(member, committer.generation_or_epoch, partitions)
+        except KafkaError as error:
+            if not in_transaction:
+                raise
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message or "") from None
 
     def check_fetch(self, committer: Committer) -> None:
         if not committer.member_id and committer.generation_or_epoch < 0:
@@ -150,7 +149,7 @@ class ConsumerGroup:
         yield GroupRecord(ConsumerGroupMetadataKey(group_id), None)
 
     def member(self, member_id: str) -> ConsumerMember:
-        """Return the member. Raises KafkaError (UNKNOWN_MEMBER_ID)."""
+        """Return the member of the group with this id. Raises KafkaError (UNKNOWN_MEMBER_ID)."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(
@@ -188,6 +187,19 @@ class ConsumerGroup:
         instance_id = None if member is None else member.metadata.instance_id
         if member is not None and instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
+
+
+def _check_member(member: ConsumerMember, epoch: int, partitions: Partitions) -> None:
+    """Raise KafkaError unless the member is in this epoch, or has had all partitions since this earlier epoch."""
+    if epoch >= member.epoch:
+        _check_epoch(member, epoch)
+        return
+    since: dict[UUID, Mapping[int, int]] = {}
+    for topic_id, partition in partitions:
+        if topic_id is not None and topic_id not in since:
+            since[topic_id] = member.held_since(topic_id)
+        if topic_id is None or since[topic_id].get(partition, epoch + 1) > epoch:
+            raise _stale(member, f"was not assigned partition {partition} of {topic_id} in epoch {epoch}")
 
 
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:

@@ -22,7 +22,7 @@ from broker_runtime.slicing.steps import Steps, chosen, listed
 
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
-"""The epoch of a static member that returns within its session and keeps its partitions."""
+"""The member epoch of a static member that left for a while: it keeps its partitions if it returns in its session."""
 NOTHING: Assignment = {}
 _TOPICS_AT_ONCE_MAX = 256
 """A decision that reads a member's partitions of more topics than these is made in steps."""
@@ -59,7 +59,7 @@ NEW_CURRENT = ConsumerGroupCurrentMemberAssignmentValue(0, -1, MemberState.STABL
 
 
 class ConsumerMember(Struct, frozen=True, gc=False):
-    """One member. Immutable: a change creates another object and a record of it."""
+    """A member of a KIP-848 group. Immutable: a change creates another object and a record of it."""
 
     member_id: str
     metadata: ConsumerGroupMemberMetadataValue = NEW_METADATA
@@ -75,12 +75,12 @@ class ConsumerMember(Struct, frozen=True, gc=False):
 
     @property
     def regex(self) -> str | None:
-        """The subscribed regular expression, or None. Records store None as an empty string."""
+        """Return the subscribed regular expression, or None. Records store None as an empty string."""
         return self.metadata.subscribed_topic_regex or None
 
     @property
     def size(self) -> int:
-        """Bytes that the member counts in `members_room`."""
+        """Return the number of bytes of `members_room` that the member takes."""
         metadata = self.metadata
         told = size_of(metadata.classic_member_metadata.supported_protocols) if metadata.classic_member_metadata else 0
         regex = len(metadata.subscribed_topic_regex or "")
@@ -90,9 +90,9 @@ class ConsumerMember(Struct, frozen=True, gc=False):
         return self.current.state == MemberState.STABLE and self.current.member_epoch == target_epoch
 
     def moved(self, state: MemberState, epoch: int, assigned: Assignment, pending: Assignment = NOTHING) -> Steps[Self]:
-        """Return the member with another current assignment. The epoch that it leaves becomes its previous epoch.
+        """Return the member with another current assignment. Its old epoch becomes the previous epoch.
 
-        A partition that the member had before keeps its epoch. Other partitions get the new one.
+        A partition that the member had before keeps its epoch. Other partitions get the new epoch.
         """
         before = self.current
         had = partial(_with_epochs, before.assigned_partitions, before.assigned_epochs, self.epoch)
@@ -109,9 +109,9 @@ class ConsumerMember(Struct, frozen=True, gc=False):
         return type(self)(self.member_id, self.metadata, current)
 
     def away(self) -> Self:
-        """Return the static member with the epoch of a temporary leave.
+        """Return the static member with the epoch of a temporary leave (-2).
 
-        It keeps its assigned partitions, since epoch 0.
+        The member keeps its assigned partitions. Their assignment epochs become 0.
         """
         current = replace(
             self.current,
@@ -125,7 +125,7 @@ class ConsumerMember(Struct, frozen=True, gc=False):
     def held_since(self, topic: UUID) -> Mapping[int, int]:
         """Return the epoch since which the member has each partition of the topic.
 
-        That includes partitions that it has not given up yet (KIP-1251).
+        The result includes partitions that the member has not given up yet (KIP-1251).
         """
         current = self.current
         given_up = _with_epochs(
@@ -135,14 +135,14 @@ class ConsumerMember(Struct, frozen=True, gc=False):
         return dict(zip(*given_up, strict=True)) | dict(zip(*assigned, strict=True))
 
     def replaced_by(self, member_id: str) -> Self:
-        """Return the static member under another id: it starts in epoch 0 and keeps its partitions."""
+        """Return the static member under another id, in epoch 0 and with the same partitions."""
         current = replace(self.current, member_epoch=0, previous_member_epoch=0)
         return replace(self, member_id=member_id, current=current)
 
     def owns_only_assigned(self, owned: Assignment | None) -> Steps[bool]:
-        """Whether all partitions that the member reports as owned are assigned to it.
+        """Return whether all partitions that the member reports as owned are assigned to it.
 
-        False if it has not reported any (None).
+        False if the member has not reported any (None).
         """
         if owned is None:
             return False
@@ -155,17 +155,17 @@ class ConsumerMember(Struct, frozen=True, gc=False):
         return not (yield from chosen(owned.items(), is_more))
 
     def holds_many(self) -> bool:
-        """Whether a decision that reads all of its partitions is made in steps."""
+        """Return whether the member has so many partitions that a decision that reads all of them is made in steps."""
         return are_many(self.current.assigned_partitions) or are_many(self.current.partitions_pending_revocation)
 
 
 def are_many(assignment: Assignment) -> bool:
-    """Whether reading the whole assignment takes long."""
+    """Return whether the assignment has so many partitions that reading it takes long."""
     return len(assignment) > _TOPICS_AT_ONCE_MAX or sum(map(len, assignment.values())) > _PARTITIONS_AT_ONCE_MAX
 
 
 def classic_of(member: ConsumerMember) -> ClassicMemberMetadata:
-    """Return the classic protocol's data of a member that speaks it."""
+    """Return the classic protocol's data of a KIP-848 member that uses the classic protocol."""
     classic = member.metadata.classic_member_metadata
     assert classic is not None
     return classic

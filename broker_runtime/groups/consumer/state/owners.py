@@ -14,9 +14,10 @@ _How = tuple[str, bool]
 
 
 class PartitionOwners(Behind[_Held, _How]):
-    """A partition has at most one owner: reconciliation assigns it to another member only when it is free.
+    """The owners of partitions in a KIP-848 group.
 
-    Changes of a member with many partitions are noted, and count after `catch_up` or with the next question.
+    A partition has at most one owner: reconciliation assigns it to another member only when it is free. Changes of a
+    member with many partitions are noted, and count after `catch_up` or with the next question.
     """
 
     OF_A_STEP: ClassVar[int] = 32

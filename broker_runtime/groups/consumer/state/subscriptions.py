@@ -11,13 +11,14 @@ from broker_runtime.groups.records import ConsumerGroupRegularExpressionValue
 from broker_runtime.slicing.steps import Steps, chosen, counted, distinct, in_order
 
 NAMES_AT_ONCE_MAX = 256
-"""A decision that reads more names of topics than these is made in steps."""
+"""Limit of the topic names that one decision reads at once. With more names, the decision is made in steps."""
 
 
 class Subscriptions(Behind[str, int]):
-    """Counts subscriptions: `topics` by members and expressions, `regexes` and `assignors` by members.
+    """The number of subscribers of each topic, and of members for each expression and each assignor.
 
-    Long changes are noted, and counted by `catch_up` or when `topics` is next read.
+    `topics` counts members and expressions, `regexes` and `assignors` count members. Long changes are noted, and
+    counted by `catch_up` or when `topics` is next read.
     """
 
     OF_A_STEP: ClassVar[int] = 256
@@ -35,7 +36,7 @@ class Subscriptions(Behind[str, int]):
 
     @property
     def topics(self) -> Counter[str]:
-        """The counts by topic. Callers must not change them."""
+        """Return how many members subscribe to each topic. Callers must not change them."""
         self._catch_up_at_once()
         return self._topics
 
@@ -45,13 +46,13 @@ class Subscriptions(Behind[str, int]):
 
     @property
     def are_many(self) -> bool:
-        """Whether a decision that reads all topics is made in steps."""
+        """Return whether there are so many topics that a decision that reads all of them is made in steps."""
         return len(self.topics) > NAMES_AT_ONCE_MAX
 
     def change(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
-        """Count the change of one member.
+        """Update the counts with one member's changed subscription.
 
-        `before` is None if it has joined, `after` is None if it has left.
+        `before` is None for a member that has joined, `after` for one that has left.
         """
         self._change_topics(_names(before), _names(after))
         for member, count in ((before, -1), (after, 1)):
@@ -80,7 +81,7 @@ class Subscriptions(Behind[str, int]):
             _add(self.protocols, {name for name, _ in classic.supported_protocols}, count)
 
     def resolve(self, regex: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
-        """Set the topics of an expression. None: no member subscribes to it any more."""
+        """Set the topics of an expression; None if no member subscribes to the expression any more."""
         before = self.resolved.pop(regex, None)
         if value is not None:
             self.resolved[regex] = value
@@ -91,7 +92,7 @@ class Subscriptions(Behind[str, int]):
     ) -> Steps[Collection[str] | None]:
         """Return all subscribed topics after the lists in `gone` are removed and those in `come` are added.
 
-        None if they do not change.
+        None if the topics do not change.
         """
         if gone == come:
             return None

@@ -18,7 +18,7 @@ _KEPT_AT_LEAST = 256
 
 
 class TopicFacts(NamedTuple):
-    """The facts about one topic."""
+    """The facts about one topic that an assignment depends on."""
 
     id: UUID
     hash: int
@@ -59,7 +59,7 @@ def known_topics(
 def hash_of(topics: Mapping[str, TopicFacts]) -> int:
     """Return a hash of the topics: a signed 64-bit number, 0 for no topics.
 
-    It is the same on every broker and for every order of the topics.
+    The hash is the same on every broker and for every order of the topics.
     """
     total = sum(facts.hash for facts in topics.values()) % 2**64
     return total - 2**64 if total >= 2**63 else total
@@ -87,7 +87,7 @@ def _facts(topic: Topic, rack_of: Mapping[int, str]) -> Steps[TopicFacts]:
 
 
 def by_id(named: Mapping[str, tuple[int, ...]], image: MetadataImage) -> Steps[Assignment]:
-    """Return the partitions by the ids of the topics that exist."""
+    """Return the partitions of existing topics by topic id."""
     found: dict[UUID, tuple[int, ...]] = {}
     for number, (name, partitions) in enumerate(named.items(), 1):
         if number % _NAMES_OF_A_STEP == 0:

@@ -13,7 +13,7 @@ _OWN_IDS_SINCE = 1
 
 
 class ConsumerHeartbeatRequest(NamedTuple):
-    """A ConsumerGroupHeartbeat. None, or a timeout of -1, means that a property has not changed."""
+    """A ConsumerGroupHeartbeat request. None, or a timeout of -1, means that a property has not changed."""
 
     group_id: str
     member_id: str
@@ -30,7 +30,7 @@ class ConsumerHeartbeatRequest(NamedTuple):
     client_host: str = ""
     api_version: int = 1
     topic_filter: TopicFilter | None = None
-    """The topics that the member may describe. None: all, because there is no authorizer."""
+    """The topics that the member may describe; None for all topics, without an authorizer."""
 
     @property
     def is_join(self) -> bool:
@@ -49,13 +49,16 @@ class ConsumerHeartbeatRequest(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether the member sends all of its properties, as it does if it cannot know what the coordinator has."""
+        """Return whether the request has all properties.
+
+        A member sends all of them if it cannot know what the coordinator has.
+        """
         subscribes = self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None
         return self.is_join or (self.rebalance_timeout_ms != -1 and subscribes and self.owned is not None)
 
 
 def check_request(request: ConsumerHeartbeatRequest, config: GroupConfig) -> None:
-    """Check the request. Raises KafkaError (INVALID_REQUEST, UNSUPPORTED_ASSIGNOR)."""
+    """Check a ConsumerGroupHeartbeat request. Raises KafkaError (INVALID_REQUEST, UNSUPPORTED_ASSIGNOR)."""
     assignors = config.group_consumer_assignors
     if not request.member_id.strip() and _must_have_id(request):
         raise _invalid("MemberId can't be empty.")

@@ -10,14 +10,17 @@ PINGS_A_SESSION = 3
 
 
 class Ping(NamedTuple):
-    """A ping. `num_retries` pings before it were not answered in time."""
+    """The broker's call to a push consumer that checks whether it is alive.
+
+    `num_retries` counts the pings before it that were not answered in time.
+    """
 
     consumer_id: str
     num_retries: int
 
 
 class StopFetcher(NamedTuple):
-    """Stop the consumer's fetchers. The answer has its offsets."""
+    """The broker's call to a push consumer that stops its fetchers. The answer has the consumer's offsets."""
 
     consumer_id: str
 
@@ -35,7 +38,7 @@ EARLIEST, LATEST = -2, -1
 
 
 class StartFetcher(NamedTuple):
-    """Start the threads of the consumer that have partitions, by thread id.
+    """The call that starts the threads of the consumer that have partitions, by thread id.
 
     Without any thread the consumer reads nothing.
     """
@@ -45,7 +48,7 @@ class StartFetcher(NamedTuple):
 
 
 class HangUp(NamedTuple):
-    """Close the connection, because its consumer has failed or is not registered on it."""
+    """The command to close the connection of a consumer that has failed or is not registered on it."""
 
     why: str
 
@@ -54,22 +57,29 @@ Call = Ping | StopFetcher | StartFetcher | HangUp
 
 
 class Calls(Protocol):
-    """Sends calls in order for each connection, once everything that was decided before them is durable."""
+    """Sends calls to push consumers, in order for each connection.
+
+    A call is sent once everything that was decided before it is durable.
+    """
 
     def send(self, connection: int, call: Call) -> None:
-        """Send a call. If the connection has ended, the call is dropped: the end is reported separately."""
+        """Send a call to a push consumer.
+
+        The call is dropped if the connection has ended: the end is reported separately.
+        """
         ...
 
     def is_behind(self, connection: int) -> bool:
-        """Whether the coordinator, and not the consumer, is late on this connection.
+        """Return whether the coordinator, and not the consumer, is late on this connection.
 
-        A call has not been sent yet, or data of the consumer has not been read or decided yet.
+        The coordinator is late if a call has not been sent yet, or data of the consumer has not been read or decided
+        yet.
         """
         ...
 
 
 class Taker(Protocol):
-    """A connection on which a consumer registers."""
+    """A connection on which a consumer registers, and which takes calls to this consumer."""
 
     def take(self, call: Call, /) -> None: ...
 
@@ -80,7 +90,7 @@ class Taker(Protocol):
 
 
 class Callers:
-    """The takers of calls by connection on which a consumer registers, for all shards of a broker."""
+    """The connections on which consumers are registered, for all shards of a broker. Each takes calls."""
 
     def __init__(self) -> None:
         self._takers: dict[int, Taker] = {}
@@ -93,7 +103,7 @@ class Callers:
         self._takers[connection] = taker
 
     def remove(self, connection: int) -> None:
-        """Remove a connection that has ended."""
+        """Remove the connection of a push consumer, which has ended."""
         self._takers.pop(connection, None)
 
     def send(self, connection: int, call: Call) -> None:
@@ -102,13 +112,13 @@ class Callers:
             taker.take(call)
 
     def is_behind(self, connection: int) -> bool:
-        """Whether the coordinator, and not the consumer, is late. False if the connection has ended."""
+        """Return whether the coordinator, and not the consumer, is late; False for a connection that has ended."""
         taker = self._takers.get(connection)
         return taker is not None and taker.is_behind
 
 
 class PushEnvironment(GroupEnvironment, Protocol):
-    """The environment of decisions about push groups."""
+    """Objects and settings that decisions about push groups need."""
 
     @property
     def calls(self) -> Calls: ...
@@ -120,5 +130,5 @@ class PushEnvironment(GroupEnvironment, Protocol):
     def tally(self) -> PushTally: ...
 
     def monotonic_s(self) -> float:
-        """Monotonic time in seconds, to measure durations."""
+        """Return the monotonic time in seconds, to measure durations."""
         ...

@@ -20,7 +20,7 @@ from broker_runtime.metadata.image import MetadataImage
 
 
 class PushGroup:
-    """Implements `groups.group.Group`.
+    """A group of the push protocol: implements `groups.group.Group`.
 
     A group without consumers does not exist: the offsets that it leaves become an empty classic group.
     """
@@ -69,11 +69,19 @@ class PushGroup:
     def state_name(self) -> str:
         return SHOWN[self.state]
 
-    def check_commit(self, committer: Committer, partitions: Partitions = ()) -> None:
+    def check_commit(self, committer: Committer, partitions: Partitions = (), *, in_transaction: bool = False) -> None:
         """Raise KafkaError if the client may not commit.
 
-        Consumers that commit themselves (without auto_commit) send their id. This protocol has no generations.
+        Consumers that commit themselves (without auto_commit) send their id. The push protocol has no generations, and
+        takes no part in transactions: a consumer may be stopped and its partitions given away before its transaction
+        ends, and nothing would fence it.
         """
+        if in_transaction:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                f"group {self.group_id} uses the push protocol, which takes no part in transactions; consume with the "
+                "classic or the consumer protocol, or commit without a transaction",
+            )
         member = self.members.get(committer.member_id)
         if member is None:
             raise KafkaError(
@@ -99,11 +107,11 @@ class PushGroup:
         """Allow every client to fetch offsets, as in the classic protocol."""
 
     def may_read(self, topics: Collection[str]) -> bool:
-        """Whether a consumer names one of the topics, or has a wildcard."""
+        """Return whether a consumer of the group names one of the topics, or has a wildcard."""
         return self._wildcards > 0 or not self._named.keys().isdisjoint(topics)
 
     def snapshot(self, image: MetadataImage) -> AssignmentInput:
-        """Return the input of a plan. It has all topics if a consumer has a wildcard."""
+        """Return the input for planning the assignment. The input has all topics if a consumer has a wildcard."""
         names = list(image.topics) if self._wildcards else list(self._named)
         topics = known_topics(names, image)
         members = self.members.values() if self._wildcards else ()
@@ -134,12 +142,12 @@ class PushGroup:
                 del self._named[topic]
 
     def own(self, ownership: Ownership | None) -> None:
-        """Set the ownership, and forget which of its consumers have left."""
+        """Set the ownership, and forget which of the owners have left."""
         self.ownership = ownership
         self._gone.clear()
 
     def disown(self, consumer_id: str) -> None:
-        """Note that the consumer has left and reads nothing."""
+        """Record that the consumer has left and reads nothing."""
         self.lost = True
         if self.ownership is not None:
             self._gone.add(consumer_id)
@@ -148,9 +156,10 @@ class PushGroup:
         return self.topics is None or topic in self.topics or topic in self._named
 
     def offset_retention(self) -> OffsetRetention | None:
-        """Return None (no offset expires) before the first plan and during a rebalance, as in the classic protocol.
+        """Return how long the group's offsets are kept; None if none expires.
 
-        A consumer that has registered since may read more topics.
+        None expires before the first plan and during a rebalance, as in the classic protocol. A consumer that has
+        registered since then may read more topics.
         """
         if self.topics is None or self.state is not PushState.STABLE:
             return None
@@ -166,7 +175,7 @@ def find_push_group(state: GroupsState, group_id: str) -> PushGroup | None:
 
 
 def member_on(group: PushGroup | None, consumer_id: str, connection: int) -> PushMember | None:
-    """Return the consumer; None if it is not registered on that connection."""
+    """Return the consumer; None if the consumer is not registered on that connection."""
     member = None if group is None else group.members.get(consumer_id)
     return member if member is not None and member.connection == connection else None
 

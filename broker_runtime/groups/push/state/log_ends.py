@@ -14,9 +14,9 @@ from broker_runtime.groups.push.state.decided import NOTHING, Decided
 from broker_runtime.groups.state import GroupsState
 
 Partition = tuple[str, int]
-"""A topic's name and the number of the partition."""
+"""A topic's name and the number of a partition."""
 Asked = Mapping[Partition, int]
-"""Partitions, and the leader epoch that each question is about."""
+"""Questions about log ends: the leader epoch of each question, by partition."""
 
 
 class End(NamedTuple):
@@ -27,18 +27,24 @@ class End(NamedTuple):
 
 
 Ends = Mapping[Partition, End]
-"""A partition is left out if its leader did not answer."""
+"""Answers to questions about log ends. A partition is left out if its leader did not answer."""
 
 
 class LogEnds(Protocol):
-    """Implemented by `groups.shard_environment.ShardEnds`."""
+    """The ends of partitions' logs, asked from their leaders.
+
+    Implemented by `groups.shard_environment.ShardEnds`.
+    """
 
     def known_ends(self, asked: Asked) -> tuple[Ends, Asked]:
         """Return the ends in this broker's own logs, and the questions that other leaders have to answer."""
         ...
 
     def ask_ends(self, asked: Asked, then: Callable[[Ends], GroupTimer]) -> None:
-        """Ask other leaders. The decision that `then` returns runs next, with the answers that arrived in time."""
+        """Ask the leaders of partitions for the ends of their logs.
+
+        The decision that `then` returns runs next, with the answers that arrived in time.
+        """
         ...
 
 

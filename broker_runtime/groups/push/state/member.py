@@ -19,15 +19,16 @@ _INTERVAL_MIN_S = 0.1
 
 
 def size_of(value: PushMemberValue) -> int:
-    """Return the bytes that a consumer takes in `members_room`. Its topics are in memory as text and as objects."""
+    """Return the bytes that a consumer takes in `members_room`, where its topics are both text and objects."""
     return MEMBER_BYTES + 2 * len(value.topic_count)
 
 
 class PushMember:
-    """One consumer. `value` is hard state; all else is soft and starts again with each registration.
+    """A consumer of a push group.
 
-    Answers have no numbers: they arrive in the order of the calls of their type. So the number of calls without an
-    answer tells which call is answered.
+    `value` is hard state; all else is soft and starts again with each registration. Answers have no numbers: they
+    arrive in the order of the calls of their type. So the number of calls without an answer tells which call is
+    answered.
     """
 
     __slots__ = (
@@ -58,18 +59,18 @@ class PushMember:
 
     @property
     def size(self) -> int:
-        """Bytes that the consumer counts in `members_room`."""
+        """Return the number of bytes of `members_room` that the consumer takes."""
         return size_of(self.value)
 
     def begin(self, connection: int | None, topic_filter: TopicFilter | None = None) -> None:
-        """Begin a registration: the fetchers of the consumer are not started yet."""
+        """Begin a registration of the consumer, whose fetchers are not started yet."""
         self.connection = connection
         self.topic_filter = topic_filter
         """The topics that the consumer may describe. None: all, because there is no authorizer."""
         self.fetching = False
         """Whether the consumer got a StartFetcher and has not reported since that it has stopped."""
         self.overdue = False
-        """Whether its answer to the last StopFetcher or StartFetcher is late."""
+        """Whether the consumer's answer to the last StopFetcher or StartFetcher is late."""
         self.pings_unanswered = 0
         self.stops_unanswered = 0
         self.starts_unanswered = 0
@@ -82,28 +83,28 @@ class PushMember:
         self.consumed: dict[Partition, int] = {}
         """The last offset of each partition that the consumer has sent since it got this assignment."""
         self.offsets_sent = 0
-        """Number of its answers with offsets."""
+        """Number of the consumer's answers with offsets."""
         self.beyond: frozenset[Partition] = frozenset()
         """Partitions whose logs ended before the consumer's offset at the last check."""
 
     @property
     def owes_an_answer(self) -> bool:
-        """Whether a StopFetcher or StartFetcher has no answer yet."""
+        """Return whether a StopFetcher or StartFetcher has no answer yet."""
         return self.stops_unanswered > 0 or self.starts_unanswered > 0
 
     @property
     def told(self) -> Set[Partition]:
-        """The partitions that the consumer reads, as far as is known."""
+        """Return the partitions that the consumer reads, as far as is known."""
         return self.assigned.keys() if self.fetching else frozenset()
 
     @property
     def ping_interval_s(self) -> float:
-        """Time between two pings in seconds: a third of the session."""
+        """Return the time between two pings in seconds: a third of the session."""
         return max(self.value.session_timeout_ms / 1_000 / PINGS_A_SESSION, _INTERVAL_MIN_S)
 
     @property
     def answer_timeout_s(self) -> float:
-        """Time limit of an answer in seconds: two thirds of the session."""
+        """Return the time limit of an answer in seconds: two thirds of the session."""
         return 2 * self.ping_interval_s
 
 

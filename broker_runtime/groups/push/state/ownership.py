@@ -22,18 +22,21 @@ PARTITIONS_MAX = 0x7FFF
 """Maximum number of partitions of a consumer: messages count them with 16 bits."""
 
 Ownership = Mapping[str, Mapping[str, Assignment]]
-"""Assignments by consumer and thread id. A consumer that owns nothing has an entry too, with all of its threads."""
+"""Assignments by consumer and thread id.
+
+A consumer that owns nothing has an entry too, with all of its threads.
+"""
 
 
 class KnownTopic(NamedTuple):
-    """A topic as of the snapshot."""
+    """A topic's id and number of partitions at the time of a snapshot of a push group."""
 
     id: UUID
     partitions: int
 
 
 class AssignmentInput(NamedTuple):
-    """The input of a plan. It does not change."""
+    """The input for planning the ownership, which does not change."""
 
     subscriptions: Mapping[str, Subscription]
     topics: Mapping[str, KnownTopic]
@@ -44,7 +47,7 @@ class AssignmentInput(NamedTuple):
     filter_of: Mapping[str, TopicFilter] = {}
     """The topics that the wildcard of a consumer may name, by consumer.
 
-    A consumer without a wildcard has no entry: it may name all topics.
+    A consumer without a wildcard has no entry, and may name all topics.
     """
     checks: Mapping[TopicFilter, Callable[[str], bool]] = {}
     """Functions that return whether a filter matches a topic's name now, by filter."""
@@ -57,7 +60,7 @@ class AssignmentInput(NamedTuple):
 
 
 class Necessity(Enum):
-    """The reason for a rebalance, in the draft's order (section 9, step 3)."""
+    """The reason for a rebalance, in the order of the protocol draft (section 9, step 3)."""
 
     NO_OWNERSHIP = "no owners of partitions are known"
     NOT_OWNED = "some partitions have no owner"
@@ -66,7 +69,7 @@ class Necessity(Enum):
 
 
 class Plan(NamedTuple):
-    """The planned ownership. `necessity` is None if it is the current one already."""
+    """The planned owners of a push group's partitions. `necessity` is None if that is already the current ownership."""
 
     ownership: Ownership
     names: Mapping[UUID, str]
@@ -77,7 +80,7 @@ class Plan(NamedTuple):
 
 
 def known_topics(names: Iterable[str], image: MetadataImage) -> Mapping[str, KnownTopic]:
-    """Return those topics that exist."""
+    """Return the topics that exist, by name, and leave out the others."""
     found = ((name, image.topics.get(name)) for name in names)
     return {name: KnownTopic(topic.id, len(topic.partitions)) for name, topic in found if topic is not None}
 
@@ -112,7 +115,7 @@ def plan(taken: AssignmentInput) -> Plan:
 
 
 def necessity(current: Ownership | None, wanted: Ownership) -> Necessity | None:
-    """Return the reason for a rebalance by the draft's rules; None if it is not necessary."""
+    """Return the reason for a rebalance by the protocol draft; None if a rebalance is not necessary."""
     if current is None:
         return Necessity.NO_OWNERSHIP
     owned, to_be_owned = set(_partitions(current)), set(_partitions(wanted))

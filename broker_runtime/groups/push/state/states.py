@@ -5,7 +5,7 @@ from enum import Enum
 
 
 class PushState(Enum):
-    """The states of a push group. The values say what the group waits for."""
+    """The state of a push group. The values say what the group waits for."""
 
     GATHERING = "after a failover: until known consumers register again or are removed"
     STABLE = "nothing: `PushGroup.ownership` has the owners of partitions"
@@ -25,4 +25,4 @@ SHOWN: Mapping[PushState, str] = {
     PushState.STARTING: "CompletingRebalance",
     PushState.BACKING_OFF: "PreparingRebalance",
 }
-"""The states as ListGroups shows them: those of classic groups, because tools see push groups as classic ones."""
+"""The state of a push group that ListGroups shows: that of a classic group, because tools see the group as one."""

@@ -29,14 +29,17 @@ _SHOWN = 100
 
 
 class Wildcard(NamedTuple):
-    """Topics whose names match the expression, or do not match it."""
+    """The topics whose names match an expression or, if `excluded`, do not match it."""
 
     regex: str
     excluded: bool
 
 
 class Subscription(NamedTuple):
-    """Numbers of streams by topic name, or a wildcard with the number of streams of each topic that matches."""
+    """The topics that a consumer reads, with a number of streams for each.
+
+    Numbers of streams are by topic name; a wildcard has one number for each topic that matches.
+    """
 
     topics: Mapping[str, int]
     wildcard: Wildcard | None = None
@@ -49,7 +52,7 @@ class Subscription(NamedTuple):
 
 
 def parse_topic_count(text: str) -> Subscription:
-    """Parse a `topic_count`.
+    """Parse the field `topic_count` of a registration.
 
     Raises KafkaError (INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, INVALID_REGULAR_EXPRESSION).
     """

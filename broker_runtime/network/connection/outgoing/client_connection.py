@@ -22,16 +22,16 @@ class Dialler(Protocol):
 
     @property
     def poller(self) -> Poller:
-        """The poller that reports when the transports are ready."""
+        """Return the poller that reports when the transports are ready."""
         ...
 
     async def dial(self, address: ServerAddress) -> Transport:
-        """Connect with the security protocol of `address`. Raises OSError; leaves nothing open if cancelled."""
+        """Connect with the security protocol of `address`. Raises OSError. A cancelled call leaves nothing open."""
         ...
 
 
 class ClientConnection:
-    """Owns `transport` and the requests sent over it: each gets its response or an error.
+    """A connection to a server. Owns `transport` and the requests sent over it: each gets its response or an error.
 
     Nothing is durable. Must be used in the thread of the running loop. Raises KafkaError(BROKER_NOT_AVAILABLE) with the
     server's name from `server`.
@@ -82,7 +82,7 @@ class ClientConnection:
         return answer
 
     def end_in(self, delay_s: float) -> None:
-        """Close the connection after this time, when no request is pending: its session at the server ends."""
+        """Close the connection after this time, when no request is pending, because its session at the server ends."""
         self._session_end = self._loop.call_later(delay_s, self._end_of_session)
 
     def _end_of_session(self) -> None:
@@ -94,7 +94,7 @@ class ClientConnection:
             self._end("its session has ended")
 
     def waited_s(self) -> float:
-        """Time that the oldest request has waited, in seconds."""
+        """Return the seconds that the oldest request has waited."""
         return self._machine.waited_s(self._loop.time())
 
     def _send(self) -> None:
@@ -143,7 +143,7 @@ class ClientConnection:
             # The transport had to write before it could continue reading.
             self.on_readable()
 
-    def was_heavy(self) -> None:
+    def was_heavy(self, length_s: float) -> None:
         """Do nothing: reads from another broker are never deferred."""
 
     def on_hang_up(self) -> None:
@@ -171,7 +171,7 @@ class ClientConnection:
 
 
 Login = Callable[[ClientConnection], Awaitable[None]]
-"""Authenticates this node on a new connection. Raises KafkaError(BROKER_NOT_AVAILABLE)."""
+"""A function that authenticates this node on a new connection. It raises KafkaError(BROKER_NOT_AVAILABLE)."""
 
 
 class ClientConnector:
@@ -186,7 +186,7 @@ class ClientConnector:
         self._login = login
 
     async def connect(self, address: ServerAddress, name: str) -> ClientConnection:
-        """Connect; error messages call the server `name`."""
+        """Connect to a server. Error messages call the server `name`."""
         server = f"{name} at {address}"
         timeout_s = self._limits.connect_timeout_s
         try:

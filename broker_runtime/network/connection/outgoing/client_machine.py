@@ -23,11 +23,11 @@ _START_BYTES = 4 * 1024
 _read_number = Struct(">i").unpack_from
 
 Answer = tuple[int, memoryview]
-"""The correlation id of the request, and the body of the response."""
+"""A response: the correlation id of its request, and its body."""
 
 
 class ClientMachine:
-    """Owns the unanswered requests of one connection, and the received part of the next response."""
+    """The unanswered requests of one outgoing connection, and the received part of the next response."""
 
     __slots__ = ("_body", "_correlation_id", "_filled", "_limits", "_start", "_waiting", "outgoing")
 
@@ -46,20 +46,20 @@ class ClientMachine:
 
     @property
     def full(self) -> bool:
-        """Whether no further request may be sent before a response has arrived."""
+        """Return whether no further request may be sent before a response has arrived."""
         return len(self._waiting) >= self._limits.in_flight_max
 
     @property
     def in_large_answer(self) -> bool:
-        """Whether a large response is unfinished: more of it has probably arrived already."""
+        """Return whether a large response is unfinished, so that more of it has probably arrived already."""
         return self._body is not None
 
     def waited_s(self, now_s: float) -> float:
-        """Time that the oldest request has waited for its response, in seconds; 0 if none waits."""
+        """Return the seconds that the oldest request has waited for its response; 0 if none waits."""
         return now_s - self._waiting[0][2] if self._waiting else 0.0
 
     def request(self, api_key: int, version: int, body: bytes | memoryview, now_s: float) -> int:
-        """Append a request to `outgoing` and return its correlation id. Must not be called while `full`."""
+        """Append a request to `outgoing` and return the correlation id. Must not be called while `full`."""
         assert not self.full
         number = self._correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MAX
         self.outgoing.append(frame_request(api_key, version, number, body))
@@ -72,7 +72,10 @@ class ClientMachine:
         return (self._start if self._body is None else self._body)[self._filled :]
 
     def received(self, count: int) -> list[Answer]:
-        """Process `count` bytes in `space`. Return the responses that they complete, in buffers of their own."""
+        """Process `count` bytes that have arrived in `space`.
+
+        Return the responses that are now complete, in buffers of their own.
+        """
         self._filled += count
         body = self._body
         if body is None:

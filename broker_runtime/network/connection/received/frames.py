@@ -13,7 +13,7 @@ SIZE_BYTES = 4
 _FIRST_CAPACITY = 64 * 1024
 _SMALL_BYTES = 256 * 1024
 _GROWTH_OF_SMALL, _GROWTH = 4, 2
-"""Growth factors: a request of a megabyte is copied once or twice."""
+"""Growth factors of a frame's buffer: a request of a megabyte is copied once or twice."""
 _LARGE_BYTES = 1024 * 1024
 """A frame of this size or more gets all of its space at once. The system allocates memory only for arrived bytes."""
 
@@ -46,7 +46,7 @@ def frame_length(data: memoryview, max_bytes: int) -> int:
 class UnfinishedFrame:
     """The buffer of one unfinished request.
 
-    `buffer[start:filled]` has arrived; `needed` is the whole frame with its size field, 0 while that is unknown.
+    `buffer[start:filled]` has arrived; `needed` is the size of the whole frame with its size field, 0 while unknown.
 
     `noted` is the amount that had arrived when progress was last noted. The buffer may contain several frames while
     requests wait for their time slice: `skip` moves past those that are handled.
@@ -92,7 +92,7 @@ class UnfinishedFrame:
         return memoryview(self.buffer)[self.start : self.filled]
 
     def skip(self, count: int, needed: int) -> None:
-        """Skip the first `count` bytes. The complete frame behind them has `needed` bytes."""
+        """Skip the first `count` bytes of the buffer. The complete frame behind them has `needed` bytes."""
         self.start += count
         self.needed = needed
 

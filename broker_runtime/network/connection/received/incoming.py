@@ -17,6 +17,7 @@ from broker_runtime.network.connection.received.frames import (
 )
 from broker_runtime.network.connection.received.request_memory import RequestMemory
 from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.wire.answer_memory import AnswerMemory
 
 SCRATCH_BYTES = 256 * 1024
 _DIRECT_BYTES = 16 * 1024
@@ -28,15 +29,16 @@ _PROGRESS_BYTES = 16 * 1024
 
 
 class SharedBuffers:
-    """Buffers that the machines of one event loop share: the scratch, and the memory for unfinished requests.
+    """The buffers that the machines of one event loop share: the scratch, and the memory for unfinished requests.
 
-    `freed` is called after memory was released.
+    `freed` is called after memory for requests was released. `answers` counts the answers that clients do not read.
     """
 
-    __slots__ = ("freed", "limits", "memory", "scratch", "short_scratch")
+    __slots__ = ("answers", "freed", "limits", "memory", "scratch", "short_scratch")
 
-    def __init__(self, limits: NetworkLimits, freed: Callable[[], None]) -> None:
+    def __init__(self, limits: NetworkLimits, freed: Callable[[], None], answers: AnswerMemory | None = None) -> None:
         self.freed = freed
+        self.answers = AnswerMemory() if answers is None else answers
         self.limits = limits
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.short_scratch = self.scratch[:_SHORT_READ_BYTES]
@@ -46,10 +48,12 @@ class SharedBuffers:
 
 
 class TimeSlice:
-    """The requests that one time slice may handle, in `data`; `handled` of them have been. They end at `end`.
+    """The requests in `data` that one time slice may handle.
 
-    No further request is handled from `stop_s` on. `unsent` is the number of bytes in replies that were not sent yet.
-    A request that arrives alone has no Time slice.
+    They end at `end`, and `handled` of them have been handled.
+
+    No further request is handled from `stop_s` on. `unsent` is the number of bytes in replies that were not sent yet. A
+    request that arrives alone has no TimeSlice.
     """
 
     __slots__ = ("data", "end", "handled", "requests", "stop_s", "unsent")
@@ -70,22 +74,23 @@ class TimeSlice:
 
     @property
     def handled_bytes(self) -> int:
-        """Number of bytes in `data` that need not be kept."""
+        """Return the number of bytes in `data` that need not be kept."""
         return self.end - sum(SIZE_BYTES + len(request) for request in self.requests[self.handled :])
 
 
 class Incoming:
-    """Owns the rest of what the connection `holder` has received; `address` is its client's.
+    """The received bytes of the connection `holder` that are not handled yet.
 
-    `holder` and `address` are for the accounting of request memory. `frame` is the rest, None if there is none.
+    `holder` and the client's `address` are for the accounting of request memory. `frame` is an incomplete request, None
+    if there is none.
     """
 
     __slots__ = (
         "_address",
         "_held_bytes",
-        "_holder",
         "buffers",
         "frame",
+        "holder",
         "is_held",
         "max_request_bytes",
     )
@@ -94,16 +99,17 @@ class Incoming:
         self.frame: UnfinishedFrame | None = None
         self.max_request_bytes = buffers.limits.max_request_bytes
         """A client that is not authenticated may send less than others."""
-        self._holder = holder
+        self.holder = holder
         self._address = address
         self.buffers = buffers
         self.is_held = False
         """Whether a handler reads its frame after its call."""
         self._held_bytes = 0
-        """Bytes of such a frame. They count as request memory, though none of it is unfinished any more."""
+        """Bytes of such a frame, and copied bytes. They count as request memory, though none of it is unfinished any
+        more."""
 
     def space(self, frame: UnfinishedFrame, now_s: float, *, may_wait: bool) -> memoryview | None:
-        """Return the buffer for the next bytes of `frame`; None while there is no memory for them."""
+        """Return the buffer for the next bytes of `frame`; None while there is no memory for these bytes."""
         room = self.room(frame, now_s, may_wait=may_wait)
         if not room:
             frame.deadline_s = inf
@@ -115,19 +121,20 @@ class Incoming:
         return scratch[filled : filled + max(room, _SHORT_READ_BYTES)]
 
     def room(self, frame: UnfinishedFrame, now_s: float, *, may_wait: bool) -> int:
-        """Return how many more bytes of `frame` may be kept; 0 while memory is short and others are served first.
+        """Return how many more bytes of `frame` may be kept.
 
-        Without `may_wait`, the connection retries by itself: while a reply is pending, which may take long.
+        The result is 0 while memory is short and other requests come first. Without `may_wait` the request does not
+        join the queue for memory: its connection tries again by itself, for example while a reply is pending.
         """
         room = self.buffers.memory.room
-        return room(self._holder, self._address, frame.filled, max(frame.missing, 1), now_s, may_wait=may_wait)
+        return room(self.holder, self._address, frame.filled, max(frame.missing, 1), now_s, may_wait=may_wait)
 
     def with_frame(self, frame: UnfinishedFrame, count: int, now_s: float) -> memoryview | None:
         """Return `frame` and the `count` bytes received in `space`; None while a large request is incomplete."""
         if not _has_own_buffer(frame):
             return self.buffers.scratch[: frame.filled + count]
         frame.filled += count
-        self.buffers.memory.take(self._holder, self._address, count)
+        self.buffers.memory.take(self.holder, self._address, count)
         if frame.missing == 0:
             return memoryview(frame.buffer)
         if frame.filled - frame.noted >= _PROGRESS_BYTES:
@@ -135,7 +142,7 @@ class Incoming:
         return None
 
     def requests_in(self, data: memoryview, now_s: float) -> TimeSlice:
-        """Return as many requests as one time slice allows. A forbidden size is refused after the requests before it.
+        """Return as many requests as one time slice allows. A forbidden size is refused after the earlier requests.
 
         Raises ProtocolError if `data` begins with a forbidden size.
         """
@@ -174,7 +181,7 @@ class Incoming:
         deadline_s = inf if frame is None else frame.deadline_s
         self.forget()
         frame = self.frame = UnfinishedFrame(rest, needed)
-        self.buffers.memory.take(self._holder, self._address, frame.filled)
+        self.buffers.memory.take(self.holder, self._address, frame.filled)
         if frame.complete:
             return
         frame.deadline_s = deadline_s
@@ -182,14 +189,14 @@ class Incoming:
             self.restart_deadline(now_s)
 
     def forget(self) -> None:
-        """Forget the rest: it is handled, or never will be."""
+        """Forget the rest, which is handled or never will be."""
         frame = self.frame
         if frame is not None:
             self.frame = None
             if self.is_held:
                 self._held_bytes += frame.filled
                 return
-            self.buffers.memory.give_back(self._holder, self._address, frame.filled)
+            self.buffers.memory.give_back(self.holder, self._address, frame.filled)
             self.buffers.freed()
 
     def hold(self, frame: memoryview) -> memoryview:
@@ -202,13 +209,18 @@ class Incoming:
         self.is_held = True
         return frame
 
-    def release(self) -> None:
-        """Release the frame on hold: the handler no longer reads it."""
+    def release(self, copied_bytes: int = 0) -> None:
+        """Release the frame on hold, which the handler no longer reads.
+
+        `copied_bytes`, which the handler has copied, count instead until the next call.
+        """
         self.is_held = False
-        held, self._held_bytes = self._held_bytes, 0
+        held, self._held_bytes = self._held_bytes, copied_bytes
         if held:
-            self.buffers.memory.give_back(self._holder, self._address, held)
+            self.buffers.memory.give_back(self.holder, self._address, held)
             self.buffers.freed()
+        if copied_bytes:
+            self.buffers.memory.take(self.holder, self._address, copied_bytes)
 
     def restart_deadline(self, now_s: float) -> None:
         """Give the unfinished request a whole timeout again."""
@@ -217,22 +229,25 @@ class Incoming:
             self.frame.noted = self.frame.filled
 
     def stop_deadline(self) -> None:
-        """Let no time out run while the client is muted."""
+        """Stop the timeout of the unfinished request while the client is muted."""
         if self.frame is not None:
             self.frame.deadline_s = inf
 
     def resume_deadline(self, now_s: float) -> None:
-        """Restart the time out of the unfinished request if it was stopped."""
+        """Restart the timeout of the unfinished request if it was stopped."""
         if self.frame is not None and self.frame.deadline_s == inf:
             self.restart_deadline(now_s)
 
     def overdue(self, now_s: float) -> ProtocolError | None:
-        """Return why to refuse the connection, which is read from, if its request has made no progress in time."""
+        """Return why to refuse the connection, if its request has made no progress in time; else None.
+
+        The connection must be read from.
+        """
         frame = self.frame
         if frame is None:
             return None
         memory = self.buffers.memory
-        if memory.favoured == self._holder and now_s > min(frame.deadline_s, memory.favoured_until_s):
+        if memory.favoured == self.holder and now_s > min(frame.deadline_s, memory.favoured_until_s):
             text = (
                 "unfinished requests fill queued.max.request.bytes, and the request that was admitted arrived too "
                 "slowly"

@@ -25,7 +25,7 @@ _Holder = TypeVar("_Holder", bound=Hashable)
 
 
 class RequestMemory(Generic[_Holder]):
-    """Divides `limit` bytes; requests have at most `largest` bytes."""
+    """The memory for unfinished requests: `limit` bytes, of which one request has at most `largest`."""
 
     __slots__ = (
         "_asked",
@@ -66,7 +66,7 @@ class RequestMemory(Generic[_Holder]):
 
     @property
     def waiting(self) -> Iterable[_Holder]:
-        """Waiting holders, in the order in which they first had to wait."""
+        """Return the waiting holders, in the order in which they first had to wait."""
         return sorted(self._waiting, key=self._numbers.__getitem__)
 
     def __len__(self) -> int:
@@ -86,7 +86,7 @@ class RequestMemory(Generic[_Holder]):
         self.ample = 2 * self.used < self._shared
 
     def give_back(self, holder: _Holder, address: str, count: int) -> None:
-        """Release the bytes of `holder`: its request is complete or given up."""
+        """Release the bytes of `holder`, whose request is complete or given up."""
         if self.favoured == holder:
             count -= self._beyond
             self._beyond = 0
@@ -102,10 +102,10 @@ class RequestMemory(Generic[_Holder]):
     def room(
         self, holder: _Holder, address: str, held: int, missing: int, now_s: float, *, may_wait: bool = True
     ) -> int:
-        """Return how many of the `missing` bytes `holder`, which has `held`, may receive now; 0: it waits.
+        """Return how many of the `missing` bytes `holder`, which has `held`, may receive now; 0 if it must wait.
 
-        Without `may_wait` it does not join the waiting holders: it retries by itself, and blocks no other holder until
-        then.
+        Without `may_wait` the holder does not join the waiting holders: it retries by itself, and blocks no other
+        holder until then.
         """
         # One byte more leaves one byte less for all, for the address and for the connection: hence a third.
         if self.favoured == holder:

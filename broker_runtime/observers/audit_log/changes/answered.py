@@ -14,7 +14,7 @@ from broker_runtime.wire.messages import message_type
 from broker_runtime.wire.reply import FileRegion
 
 Outcome = tuple[tuple[Identity, ...], int]
-"""The names of a resource in an answer, and its error code."""
+"""The outcome of a resource in an answer: the names of the resource, and its error code."""
 
 _HEADER_BYTES: Final = 8
 """Size of the header of an answer, with its size field."""
@@ -40,7 +40,7 @@ def answer_of(call: Call) -> Steps[Struct]:
 
 
 def whole_error(answer: Struct) -> int:
-    """Return the error code of the whole request, 0 if its answer has none."""
+    """Return the error code of the whole request; 0 if the answer has none."""
     return int(answer.get("error_code")) if "error_code" in answer.fields else 0
 
 

@@ -21,18 +21,24 @@ from broker_runtime.wire import versions
 from kafka_bytes import own_keys
 
 Identity = Hashable
-"""How the answer names a resource."""
+"""The names by which an answer identifies a resource."""
 
 EVERYTHING: Final = None
-"""The identity of a request that names no resource, and means all of them."""
+"""The identity in a request that names no resource, and means all of them."""
 
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Pairs of entity type and name, sorted by type; a name of None is the default entity of its type."""
+"""A client quota's entity: (entity type, name) pairs sorted by type.
+
+A name of None is the default entity of its type.
+"""
 
 
 class Row(NamedTuple):
-    """One row of the table, in the order of its columns. A value is None if there is none, or if it is unknown."""
+    """One row of the table of changes, in the order of its columns.
+
+    A value is None if it does not exist or is unknown.
+    """
 
     resource_type: str
     resource_name: str | None
@@ -47,14 +53,14 @@ Resource = tuple[Identity, Iterator[Row]]
 
 
 class Seen(NamedTuple):
-    """The metadata at the arrival of a request, and the form in which users and addresses appear in rows."""
+    """The metadata at the arrival of a request, and how users and addresses are shown in rows."""
 
     before: MetadataBefore
     shown: Callable[[str], str]
 
 
 def resources(api_key: int, request: Any, seen: Seen) -> Iterator[Resource]:
-    """Yield the resources of a request of an API of `API_KEYS`, which has been read."""
+    """Yield the resources of a request that was read, of an API of `API_KEYS`."""
     yield from _BY_API[api_key](request, seen)
 
 
@@ -318,13 +324,13 @@ def _offset_delete(request: "OffsetsAsked", _: Seen) -> Iterator[Resource]:
 
 
 class GroupsAsked(NamedTuple):
-    """The first groups of a DeleteGroups request."""
+    """The groups of a DeleteGroups request, or the first of them."""
 
     names: list[str]
 
 
 class OffsetsAsked(NamedTuple):
-    """The first partitions of an OffsetDelete request."""
+    """The partitions of an OffsetDelete request, or the first of them."""
 
     group_id: str
     partitions: list[tuple[str, int]]
@@ -351,4 +357,4 @@ _BY_API: Final[Mapping[int, Callable[[Any, Seen], Iterator[Resource]]]] = {
     own_keys.ACCEPT_LOG_LOSS: _accept_log_loss,
 }
 API_KEYS: Final = frozenset(_BY_API)
-"""APIs whose requests can be read. Brokers serve no others that change something."""
+"""The APIs whose requests are read for changes. Brokers serve no others that change something."""

@@ -28,10 +28,10 @@ class ChangeLimits(NamedTuple):
 
 
 class ToldRow(NamedTuple):
-    """A row with its outcome. `error_code` is None if it is unknown.
+    """A row of the audit log about a change, with the change's outcome. `error_code` is None for an unknown outcome.
 
-    `further` is None for a row of its own. Otherwise the row stands for so many resources of the request, or keys of
-    the resource that it names, that have no row.
+    `further` is None for a row about one change. Otherwise `further` is the number of resources of the request, or of
+    keys of one resource, that have no row of their own: this row counts them.
     """
 
     row: Row
@@ -40,7 +40,10 @@ class ToldRow(NamedTuple):
 
 
 class NotedChange:
-    """The changes of one request. Call `read` first, then `look_through` with the answer, then `told`."""
+    """The changes that one request asks for, as the audit log records them.
+
+    Call `read` first, then `look_through` with the answer, then `told`.
+    """
 
     def __init__(self, limits: ChangeLimits, seen: Seen) -> None:
         self._limits = limits
@@ -61,11 +64,14 @@ class NotedChange:
 
     @property
     def events(self) -> int:
-        """At least the number of rows that `told` yields."""
+        """Return at least the number of rows that `told` yields."""
         return len(self._rows) + (bool(self._further) or self._is_open)
 
     def read(self, api_key: int, request: Any, further: int = 0) -> Steps[None]:
-        """Make the rows of a request. `further` resources have not been read, or more."""
+        """Make the audit log's rows about the changes that a request asks for.
+
+        At least `further` resources have not been read.
+        """
         self.validate_only = getattr(request, "validate_only", None)
         self._further, self._is_open = further, further > 0
         for number, (identity, rows) in enumerate(resources(api_key, request, self._seen), 1):
@@ -99,7 +105,7 @@ class NotedChange:
             self._rows.append((identity, rest, left))
 
     def look_through(self, call: Call) -> Steps[None]:
-        """Find the outcomes in the answer of a call that has ended. Without an answer they stay unknown."""
+        """Find the outcomes in the answer of a call that has ended. Without an answer the outcomes stay unknown."""
         if call.ending is not Ending.ANSWERED or not call.reply:
             return
         told = {identity for identity, _, _ in self._rows}

@@ -17,14 +17,14 @@ from broker_runtime.wire.versions import (
 GROUP_APIS: Final = frozenset(
     {OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT}
 )
-"""APIs whose requests begin with the ID of their group."""
+"""The APIs whose requests begin with the ID of their group."""
 
 _SEVERAL_GROUPS_SINCE: Final = 8
 """The first version of OffsetFetch whose requests may name several groups."""
 
 
 def group_id_of(api_key: int, version: int, flexible: bool, frame: memoryview, body_at: int) -> str | None:
-    """Return the group of a request of one of GROUP_APIS. None for a malformed one, and for several groups."""
+    """Return the group of a request of one of GROUP_APIS; None for a malformed request, and for several groups."""
     reader = RequestReader(frame, body_at, flexible)
     try:
         if api_key == OFFSET_FETCH and version >= _SEVERAL_GROUPS_SINCE and reader.array_length() != 1:

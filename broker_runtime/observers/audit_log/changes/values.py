@@ -8,10 +8,10 @@ from broker_runtime.config.keys.client_metrics import CLIENT_METRICS_KEYS
 from broker_runtime.config.keys.group_resource import GROUP_KEYS
 
 SENSITIVE: Final = "sensitive"
-"""Stands for a value that is secret, or whose key this broker does not know: it may be a misspelt password."""
+"""Text in place of a value that is secret, or whose key this broker does not know: it may be a misspelt password."""
 
 TEXT_CHARS_MAX: Final = 1000
-"""Longer texts are cut."""
+"""Maximum number of characters of a text. Longer texts are cut."""
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 RESOURCE_TYPES: Final = {
@@ -21,11 +21,11 @@ RESOURCE_TYPES: Final = {
     CLIENT_METRICS: "client metrics",
     GROUP: "group",
 }
-"""Names of the admin protocol's numbers of resources with a configuration."""
+"""Names of configured resources, by the admin protocol's numbers of their types."""
 
 
 def shown_value(resource_type: int, key: str, value: str | None) -> str | None:
-    """Return the value of a configuration key, or SENSITIVE; None stays None."""
+    """Return the value of a configuration key as recorded: a secret becomes SENSITIVE, None stays None."""
     if value is None:
         return None
     if resource_type == BROKER_LOGGER:

@@ -47,7 +47,7 @@ class TopicTraffic:
                     sums[1] += records.count or 0
 
     def record_response(self, struct: Struct, api_version: int, correlation_id: str) -> None:
-        """Nothing of it is needed."""
+        """Do nothing: responses are not needed."""
 
     def close(self, timeout_s: float) -> None:
         self._over.set()

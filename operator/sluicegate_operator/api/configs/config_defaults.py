@@ -8,6 +8,8 @@ leave a key out of a broker's properties.
 from collections.abc import Mapping
 
 BROKER_DEFAULTS: Mapping[str, str] = {
+    "add.partitions.to.txn.retry.backoff.max.ms": "100",
+    "add.partitions.to.txn.retry.backoff.ms": "20",
     "allow.everyone.if.no.acl.found": "false",
     "authorizer.class.name": "",
     "auto.create.topics.enable": "true",
@@ -84,10 +86,13 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "sluicegate.client.quotas.names.bytes.max": "50000000",
     "sluicegate.config.resources.max": "10000",
     "sluicegate.connection.group.members.max": "20000",
+    "sluicegate.connection.groups.cluster.max": "1000",
     "sluicegate.connection.groups.max": "10000",
     "sluicegate.connection.groups.members.max": "100000",
     "sluicegate.connection.observers.max": "1000",
     "sluicegate.connection.push.max.bytes": "1048576",
+    "sluicegate.connection.shares.lease.ms": "4000",
+    "sluicegate.connection.shares.report.ms": "200",
     "sluicegate.connection.turn.max.us": "1000",
     "sluicegate.connection.turn.requests.max": "100",
     "sluicegate.controller.connection.setup.timeout.ms": "1000",
@@ -120,25 +125,41 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "sluicegate.leader.rebalance.delay.ms": "10000",
     "sluicegate.network.turn.max.us": "1500",
     "sluicegate.partition.producers.max": "20000",
+    "sluicegate.partition.transactions.max": "5000",
     "sluicegate.proxy.header.max.bytes": "4096",
     "sluicegate.proxy.header.timeout.ms": "5000",
+    "sluicegate.queued.max.response.bytes": "536870912",
     "sluicegate.record.validation.max.bytes": "33554432",
     "sluicegate.record.validation.queue.max": "100",
     "sluicegate.request.items.max": "50000",
     "sluicegate.request.items.max.overrides": (
-        "BrokerMetadata:10000,BrokerRegistration:5000,OffsetCommit:200000,OffsetDelete:200000,OffsetFetch:100000"
+        "BrokerMetadata:10000,BrokerRegistration:5000,OffsetCommit:200000,OffsetDelete:200000,OffsetFetch:100000,"
+        "WriteTxnMarkers:10000"
     ),
     "sluicegate.request.max.bytes": "4194304",
     "sluicegate.request.tagged.bytes.max": "65536",
     "sluicegate.request.tagged.fields.max": "100",
     "sluicegate.requests.long.max.bytes": "4194304",
     "sluicegate.response.max.bytes": "67108864",
+    "sluicegate.transaction.coordinator.ids.max": "10000",
+    "sluicegate.transaction.coordinator.queue.max": "50000",
+    "sluicegate.transaction.marker.retry.backoff.max.ms": "500",
+    "sluicegate.transaction.marker.retry.backoff.ms": "20",
+    "sluicegate.transaction.request.partitions.max": "1000",
+    "sluicegate.transaction.verification.queue.max": "10000",
     "socket.connection.setup.timeout.ms": "3000",
     "socket.listen.backlog.size": "50",
     "socket.receive.buffer.bytes": "-1",
     "socket.request.max.bytes": "104857600",
     "socket.send.buffer.bytes": "-1",
     "super.users": "",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "10000",
+    "transaction.max.timeout.ms": "900000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "3600000",
+    "transaction.state.log.min.isr": "2",
+    "transaction.state.log.num.partitions": "50",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.segment.bytes": "104857600",
     "transactional.id.expiration.ms": "604800000",
 }
-"""Texts as `ConfigValue.canonical` returns them."""
+"""The brokers' defaults by key, as texts that `ConfigValue.canonical` returns."""

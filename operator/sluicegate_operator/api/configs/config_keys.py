@@ -41,8 +41,10 @@ _ITEMS_OF_APIS = Matching(
     "counts",
 )
 
+_BEYOND_ASCII = "\u00a1-\u167f\u1681-\u1fff\u2070-\u2fff\u3001-\ud7ff"
+"""Characters that are not spaces of Unicode, as part of a class: RE2 has no name for them."""
 _PRINCIPALS = Matching(
-    "^( *[^:; ][^:;]*:[^;]+(;|$))*$",
+    f"^( *[!-9<-~{_BEYOND_ASCII}][^:;]*:[^;]*[!-:<-~{_BEYOND_ASCII}][^;]*(;|$))*$",
     "must be principals such as User:alice, separated by semicolons",
     "principals",
 )
@@ -50,6 +52,9 @@ _AUTHORIZER = Matching(
     "^(org[.]apache[.]kafka[.]metadata[.]authorizer[.]StandardAuthorizer)?$",
     "must be empty or org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 )
+
+QUOTA_NAMES = "sluicegate.connection.quota.names"
+"""Key by which brokers know the ConnectionQuotas of their limits; it limits nothing."""
 
 OPERATOR_KEYS = (
     "advertised.listeners",
@@ -67,6 +72,7 @@ OPERATOR_KEYS = (
     "process.roles",
     "proxy.protocol.trusted",
     "sluicegate.broker.rack.file",
+    QUOTA_NAMES,
     "sluicegate.controlled.shutdown.timeout.ms",
     "sluicegate.controller.journal",
     "sluicegate.controller.journal.name",
@@ -75,13 +81,15 @@ OPERATOR_KEYS = (
     "sluicegate.controller.lease.duration.ms",
     "sluicegate.http.listener",
 )
-"""Keys that the operator sets for each node and from its BrokerListeners."""
+"""Keys that the operator sets for each node, from its BrokerListeners and from ConnectionQuotas."""
 
 ADAPTIVE_P99 = "connection.quota.adaptive.p99.ms"
 ADAPTIVE_MIN_RATE = "connection.quota.adaptive.min.rate"
+QUOTA_SCOPE = "connection.quota.scope"
 LIMIT_KEYS = (
     ADAPTIVE_MIN_RATE,
     ADAPTIVE_P99,
+    QUOTA_SCOPE,
     "max.connection.creation.rate",
     "max.connection.creation.rate.per.ip",
     "max.connections",
@@ -157,6 +165,8 @@ AUTHENTICATION_KEYS = (
 OBSERVER_PREFIX = "observer."
 
 BROKER_CONFIG: Mapping[str, ConfigValue] = {
+    "add.partitions.to.txn.retry.backoff.max.ms": WholeNumber(0),
+    "add.partitions.to.txn.retry.backoff.ms": WholeNumber(1),
     "allow.everyone.if.no.acl.found": FLAG,
     "authorizer.class.name": _AUTHORIZER,
     "auto.create.topics.enable": FLAG,
@@ -260,9 +270,12 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.client.quotas.names.bytes.max": WholeNumber(1_000),
     "sluicegate.config.resources.max": WholeNumber(0),
     "sluicegate.connection.group.members.max": WholeNumber(0),
+    "sluicegate.connection.groups.cluster.max": WholeNumber(0),
     "sluicegate.connection.groups.max": WholeNumber(0),
     "sluicegate.connection.groups.members.max": WholeNumber(0),
     "sluicegate.connection.observers.max": WholeNumber(1),
+    "sluicegate.connection.shares.lease.ms": WholeNumber(1_000, 60_000),
+    "sluicegate.connection.shares.report.ms": WholeNumber(50, 10_000),
     "sluicegate.proxy.header.max.bytes": WholeNumber(52, 65_551),
     "sluicegate.proxy.header.timeout.ms": WholeNumber(1),
     "sluicegate.connection.push.max.bytes": WholeNumber(1),
@@ -300,6 +313,8 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.observer.close.timeout.ms": WholeNumber(1),
     "sluicegate.observer.load.timeout.ms": WholeNumber(1),
     "sluicegate.partition.producers.max": WholeNumber(1),
+    "sluicegate.partition.transactions.max": WholeNumber(1),
+    "sluicegate.queued.max.response.bytes": long(1_048_576),
     "sluicegate.record.validation": one_of("header", "all"),
     "sluicegate.record.validation.max.bytes": WholeNumber(1),
     "sluicegate.record.validation.queue.max": WholeNumber(1),
@@ -310,12 +325,26 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.request.tagged.fields.max": WholeNumber(1),
     "sluicegate.requests.long.max.bytes": WholeNumber(1),
     "sluicegate.response.max.bytes": WholeNumber(1_048_576),
+    "sluicegate.transaction.coordinator.ids.max": WholeNumber(1),
+    "sluicegate.transaction.coordinator.queue.max": WholeNumber(1),
+    "sluicegate.transaction.marker.retry.backoff.max.ms": WholeNumber(1),
+    "sluicegate.transaction.marker.retry.backoff.ms": WholeNumber(1),
+    "sluicegate.transaction.request.partitions.max": WholeNumber(1, 3_000),
+    "sluicegate.transaction.verification.queue.max": WholeNumber(1),
     "socket.connection.setup.timeout.ms": long(1),
     "socket.listen.backlog.size": WholeNumber(1),
     "socket.receive.buffer.bytes": WholeNumber(-1),
     "socket.request.max.bytes": WholeNumber(1),
     "socket.send.buffer.bytes": WholeNumber(-1),
     "super.users": _PRINCIPALS,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": WholeNumber(1),
+    "transaction.max.timeout.ms": WholeNumber(1),
+    "transaction.partition.verification.enable": FLAG,
+    "transaction.remove.expired.transaction.cleanup.interval.ms": WholeNumber(1),
+    "transaction.state.log.min.isr": WholeNumber(1),
+    "transaction.state.log.num.partitions": WholeNumber(1),
+    "transaction.state.log.replication.factor": WholeNumber(1, 32_767),
+    "transaction.state.log.segment.bytes": WholeNumber(14),
     "transactional.id.expiration.ms": WholeNumber(1),
     "unclean.leader.election.enable": FLAG,
     "unsupported.request.reply": one_of("close", "empty"),
@@ -356,6 +385,7 @@ DYNAMIC_CONFIG_KEYS = frozenset(
         "sluicegate.observer.close.timeout.ms",
         "sluicegate.observer.load.timeout.ms",
         "sluicegate.record.validation",
+        "transaction.partition.verification.enable",
         "unclean.leader.election.enable",
         "unsupported.request.reply",
     }

@@ -18,9 +18,10 @@ _ADVICE = "keys that config does not set have their defaults"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Chains of keys, whose values must not decrease; with `below`, chains of two keys, whose values must increase.
+    """Configuration keys whose values must be in an order.
 
-    A text that is not a `number` has its own rule, and counts as the default here.
+    The values of each chain must not decrease. With `below`, each chain has two keys, and the first value must be less
+    than the second. A text that is not a valid `number` counts as the default here, because another rule reports it.
     """
 
     chains: tuple[tuple[str, ...], ...]
@@ -71,13 +72,13 @@ TOPIC_ORDERS = (
         long(0),
     ),
 )
-"""If brokers have other defaults, the brokers' own check decides."""
+"""The orders of topics' keys. If brokers have other defaults, the brokers' own check decides."""
 
 
 def config_order_rule(order: Order) -> Rule:
-    """Return the rule of a model with a `config`.
+    """Return the rule about an order for a model with a `config`.
 
-    Its message names the first chain that is out of order, with its numbers.
+    The rule's message names the first chain that is out of order, with its numbers.
     """
 
     def wrong(model: Any) -> list[tuple[str, ...]]:

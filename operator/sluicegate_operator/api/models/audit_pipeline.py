@@ -187,6 +187,8 @@ def _only_for_spark_applications(field: str, attribute: str) -> Rule:
 
 
 class AuditPipelineSpec(Model):
+    """A schedule of builds of results from the audit log of a cluster, with their settings and pods."""
+
     rules: ClassVar = (
         Rule(
             cel=f"self.schedule.matches('{SCHEDULE_PATTERN}')",
@@ -298,7 +300,7 @@ class AuditRun(Model):
     started: str | None = Field(default=None, max_length=32)
     """Time when the container of its pod started; absent before."""
     finished: str | None = Field(default=None, max_length=32)
-    """Time when it ended."""
+    """Time when the run ended."""
 
 
 class AuditPipelineStatus(Status):
@@ -321,7 +323,7 @@ class AuditPipelineStatus(Status):
     quarantined_files: int | None = None
     """Number of segment files that were set aside: damaged, of an unknown version, or written with a wrong clock."""
     complete: str = Field(default="", max_length=16)
-    """True if no event is missing, False if some are, Unknown before a run has reported it."""
+    """Whether no event is missing: True, False, or Unknown before a run has reported it."""
     report_location: str | None = Field(default=None, max_length=2048)
     """Location of the report of the last run that succeeded."""
     last_error: str | None = Field(default=None, max_length=1024)

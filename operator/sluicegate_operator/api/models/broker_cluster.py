@@ -127,7 +127,7 @@ class Brokers(Model):
 
 
 class VolumeClaims(Model):
-    """What happens to the volumes of all nodes."""
+    """The fate of the volumes of all nodes."""
 
     delete_claims: bool = False
     """Whether the volume claims are deleted with the cluster: false keeps them and their data when the BrokerCluster is
@@ -135,7 +135,7 @@ class VolumeClaims(Model):
 
 
 class Rollout(Model):
-    """How nodes are restarted after a change that needs it."""
+    """The way in which nodes are restarted after a change that needs it."""
 
     paused: bool = False
     """While true, no node is restarted; everything else continues. The condition Paused is True while a restart is
@@ -168,7 +168,7 @@ class Controllers(Model):
 
 
 class ConnectionQuotaSettings(Model):
-    """How connection rates are measured, and what happens to connections of an address over its rate."""
+    """The way in which connection rates are measured, and the fate of connections of an address over its rate."""
 
     strategy: Literal["windowed", "token-bucket"] = "windowed"
     """token-bucket is recommended: it admits one second's worth of connections at once, and then the rate, evenly.
@@ -206,7 +206,7 @@ class ObserverWheels(Model):
 
 
 class ObserversSettings(Model):
-    """What ObserverPlugins may do to these brokers."""
+    """Permissions of ObserverPlugins on these brokers."""
 
     rules: ClassVar = (
         Rule(
@@ -335,6 +335,8 @@ _EXTERNAL_RULES = (
 
 
 class BrokerClusterSpec(Model):
+    """The brokers and controllers of a cluster, or the existing Apache Kafka that the operator governs."""
+
     rules: ClassVar = (
         Rule(
             cel="self.runtime != 'Bundled' || has(self.brokers)",

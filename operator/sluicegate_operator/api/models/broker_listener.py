@@ -43,6 +43,8 @@ LISTENER_NAME_MESSAGE = (
 
 
 class BrokerListenerSpec(Model):
+    """One listener for clients on the brokers of a cluster: its port, its security, and how clients reach it."""
+
     rules: ClassVar = (
         Rule(
             cel=f"self.name.matches('{LISTENER_PATTERN}')",

@@ -26,6 +26,8 @@ TAGS_MAX = 128
 
 
 class BrokerRegistrationSpec(Model):
+    """The broker whose registration the object shows."""
+
     transitions: ClassVar = (
         TransitionRule(
             cel="self.clusterRef.name == oldSelf.clusterRef.name && self.brokerId == oldSelf.brokerId",
@@ -50,7 +52,7 @@ class BrokerRegistrationStatus(Status):
     incarnation_id: str | None = Field(default=None, max_length=64)
     """The id that the broker's process generated when it started."""
     last_heartbeat_age_seconds: int | None = None
-    """Seconds since its last heartbeat to the controller, in coarse steps; absent without a session."""
+    """Seconds since the broker's last heartbeat to the controller, in coarse steps; absent without a session."""
     pod: str | None = Field(default=None, max_length=253)
     """The pod in which it runs; absent if there is none."""
     rack: str | None = Field(default=None, max_length=253)
@@ -60,7 +62,7 @@ class BrokerRegistrationStatus(Status):
     replicas: int | None = None
     """Number of replicas on the broker."""
     out_of_sync: int | None = None
-    """Number of its replicas that are not in their in-sync set."""
+    """Number of the broker's replicas that are not in their in-sync set."""
     metadata_lag: int | None = None
     """Number of metadata records by which it lags behind, from its last heartbeat, in coarse steps."""
     version: str | None = Field(default=None, max_length=VALUE_MAX)
@@ -70,8 +72,8 @@ class BrokerRegistrationStatus(Status):
     protocol_version_max: int | None = None
     """The highest protocol version that it reports."""
     tags: Annotated[dict[str, Annotated[str, Field(max_length=VALUE_MAX)]], Field(max_length=TAGS_MAX)] | None = None
-    """Tags that it publishes to clients in addition to the built-in ones: brokers.tags, tagsFromNodeLabels, and tags
-    that were set by hand; the first 128 by name."""
+    """Tags that the broker publishes to clients in addition to the built-in ones: brokers.tags, tagsFromNodeLabels, and
+    tags that were set by hand; the first 128 by name."""
 
 
 class BrokerRegistration(Resource):

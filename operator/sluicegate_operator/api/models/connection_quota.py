@@ -8,6 +8,7 @@ from pydantic import Field
 
 from sluicegate_operator.api.models.broker_listener import LISTENER_NAME_MESSAGE, LISTENER_PATTERN, RESERVED_NAMES
 from sluicegate_operator.api.models.parts.adaptive_rate import AdaptedRates, AdaptiveRate
+from sluicegate_operator.api.models.parts.broker_shares import BrokerShares
 from sluicegate_operator.api.models.parts.label_selector import LabelSelector
 from sluicegate_operator.api.schema.addresses import has_no_host_bits, is_cidr, is_ip
 from sluicegate_operator.api.schema.metadata import (
@@ -31,7 +32,7 @@ _MEMBERS = ("broker", "listener", "ip", "defaultIp", "cidr", "workload")
 
 
 class EmptyTarget(Model):
-    """Written as {}: it has no fields."""
+    """A target of a quota that needs no value: users write {} for it."""
 
 
 def is_moment(text: str) -> bool:
@@ -54,6 +55,8 @@ class Workload(Model):
 
 
 class QuotaTarget(Model):
+    """The connections that a ConnectionQuota limits: exactly one of the fields is set."""
+
     rules: ClassVar = (
         Rule(
             cel="[" + ", ".join(f"has(self.{name})" for name in _MEMBERS) + "].filter(x, x).size() == 1",
@@ -133,6 +136,8 @@ class QuotaTarget(Model):
 
 
 class ConnectionQuotaSpec(Model):
+    """A limit on new connections, on open connections, or on both, of one target in a cluster."""
+
     rules: ClassVar = (
         Rule(
             cel="has(self.maxConnectionCreationRate) || has(self.maxConnections) || has(self.adaptive)",
@@ -157,6 +162,38 @@ class ConnectionQuotaSpec(Model):
                 spec.adaptive is None or spec.target.listener is not None or spec.target.broker is not None
             ),
             field="adaptive",
+        ),
+        Rule(
+            cel="self.scope != 'Cluster' || has(self.maxConnectionCreationRate) || has(self.adaptive)",
+            message="scope Cluster needs maxConnectionCreationRate, the rate of all brokers together; maxConnections is"
+            " always a limit of each broker",
+            allows=lambda spec: (
+                not spec.is_of_cluster or spec.max_connection_creation_rate is not None or spec.adaptive is not None
+            ),
+            field="scope",
+        ),
+        Rule(
+            cel="self.scope != 'Cluster' || !has(self.adaptive)",
+            message="set scope Cluster or adaptive, not both: an adaptive rate follows the load of each broker",
+            allows=lambda spec: not spec.is_of_cluster or spec.adaptive is None,
+            field="scope",
+        ),
+        Rule(
+            cel="self.scope != 'Cluster' || !has(self.target.defaultIp)",
+            message="scope Cluster is not for target.defaultIp, which gives each address its own limit; to limit all"
+            " IPv4 addresses together, set target.cidr to 0.0.0.0/0 and limitIs to Shared",
+            allows=lambda spec: not spec.is_of_cluster or spec.target.default_ip is None,
+            field="scope",
+        ),
+        Rule(
+            cel="self.scope != 'Cluster' || !(has(self.target.cidr) || has(self.target.workload))"
+            " || (has(self.limitIs) && self.limitIs == 'Shared')",
+            message="scope Cluster with target.cidr or target.workload needs limitIs Shared: brokers share one rate for"
+            " all addresses, not one for each address",
+            allows=lambda spec: (
+                not spec.is_of_cluster or not spec.target.has_many_addresses or spec.limit_is == "Shared"
+            ),
+            field="scope",
         ),
         Rule(
             cel="!has(self.limitIs) || has(self.target.cidr) || has(self.target.workload)",
@@ -188,13 +225,16 @@ class ConnectionQuotaSpec(Model):
     target: QuotaTarget
     """What is limited: exactly one of broker, listener, ip, defaultIp, cidr and workload."""
     max_connection_creation_rate: int | None = Field(default=None, ge=1, le=INT_MAX)
-    """New connections per second, on each broker. Over the rate of a broker or listener, new clients wait; over the
-    rate of an address, its connections are closed."""
+    """New connections per second, on each broker, or on all brokers together with scope Cluster. Over the rate of a
+    broker or listener, new clients wait; over the rate of an address, its connections are closed."""
+    scope: Literal["Broker", "Cluster"] = "Broker"
+    """Broker: each broker has the rate. Cluster: all brokers of the cluster share one rate, by demand; for broker,
+    listener and ip, and for cidr and workload with limitIs Shared."""
     adaptive: AdaptiveRate | None = None
     """In place of maxConnectionCreationRate, for listener and broker: each broker moves the rate between two bounds, so
     that requests of established clients do not wait longer than the objective."""
     max_connections: int | None = Field(default=None, ge=1, le=INT_MAX)
-    """Open connections, on each broker."""
+    """Open connections, on each broker; scope does not apply to it."""
     limit_is: Literal["Shared", "PerAddress"] | None = None
     """For cidr and workload: whether all addresses share the limit (Shared) or each has its own (PerAddress, the
     default)."""
@@ -214,6 +254,11 @@ class ConnectionQuotaSpec(Model):
         return self.limit_is == "Shared"
 
     @property
+    def is_of_cluster(self) -> bool:
+        """Whether the rate is that of all brokers together."""
+        return self.scope == "Cluster"
+
+    @property
     def is_observing(self) -> bool:
         return self.mode == "Observe"
 
@@ -227,13 +272,18 @@ class Effective(Model):
     """The limits that are enforced on the target now, from this quota or from a stricter one."""
 
     max_connection_creation_rate: int | None = None
-    """New connections per second, on each broker."""
+    """New connections per second, on each broker, or on all brokers together if scope is Cluster."""
+    scope: str | None = Field(default=None, max_length=32)
+    """Cluster if maxConnectionCreationRate is the rate of all brokers together; absent if it is that of each broker."""
     max_connections: int | None = None
     """Open connections, on each broker."""
 
 
 class ObservedCounts(Model):
-    """The counts of all brokers together since they began to observe; a broker that restarts begins at zero."""
+    """The connections that a quota of mode Observe would have limited, on all brokers since they began to observe.
+
+    A broker that restarts begins at zero.
+    """
 
     would_hold: int = 0
     """Connections that the limits would have delayed or refused."""
@@ -288,6 +338,8 @@ class ConnectionQuotaStatus(Status):
     runtime External do not report it."""
     adaptive: AdaptedRates | None = None
     """For adaptive: the rate that each broker allows now."""
+    shares: BrokerShares | None = None
+    """For scope Cluster: the part of the rate that each broker may use now."""
     strategy: str | None = Field(default=None, max_length=32)
     """How brokers measure the rate: windowed or token-bucket, from connectionQuota.strategy of the BrokerCluster."""
 
@@ -302,6 +354,8 @@ class ConnectionQuota(Resource):
         PrinterColumn(name="Target", json_path=".status.target"),
         PrinterColumn(name="Rate", json_path=".spec.maxConnectionCreationRate", type="integer"),
         PrinterColumn(name="Max", json_path=".spec.maxConnections", type="integer"),
+        PrinterColumn(name="Scope", json_path=".spec.scope", priority=1),
+        PrinterColumn(name="Shares", json_path=".status.shares.summary", priority=1),
         PrinterColumn(name="Adaptive", json_path=".status.adaptive.summary", priority=1),
         PrinterColumn(name="Mode", json_path=".spec.mode", priority=1),
         PrinterColumn(name="Members", json_path=".status.members", type="integer", priority=1),

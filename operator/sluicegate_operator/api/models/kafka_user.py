@@ -146,6 +146,8 @@ class UserQuotas(Model):
 
 
 class KafkaUserSpec(Model):
+    """One principal of a cluster: how it authenticates, what it may do, and its client quotas."""
+
     rules: ClassVar = (
         Rule(
             cel=f"!has(self.userName) || self.userName.matches(r'{USER_NAME_PATTERN}')",

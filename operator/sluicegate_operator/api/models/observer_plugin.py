@@ -78,7 +78,7 @@ class WheelSource(Model):
 
 
 class ObserverSource(Model):
-    """Where the class is loaded from; the brokers' image if neither field is set."""
+    """The place from which the class is loaded; the brokers' image if neither field is set."""
 
     rules: ClassVar = (
         Rule(
@@ -96,6 +96,8 @@ class ObserverSource(Model):
 
 
 class ObserverPluginSpec(Model):
+    """One observer that the brokers of a cluster load, with its settings."""
+
     rules: ClassVar = (
         Rule(
             cel="!has(self.source) || !has(self.source.configMap)"

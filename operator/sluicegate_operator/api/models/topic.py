@@ -30,6 +30,8 @@ def is_topic_name(text: str) -> bool:
 
 
 class TopicSpec(Model):
+    """One topic of a cluster: its partitions, replicas and configuration."""
+
     rules: ClassVar = (
         Rule(
             cel=f"!has(self.topicName) || (self.topicName.matches('{TOPIC_PATTERN}')"

@@ -7,7 +7,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 def is_ip(text: str) -> bool:
     """Return whether CEL's isIP() accepts `text`.
 
-    It accepts an IPv4 or IPv6 address without a zone that is not IPv4-mapped.
+    CEL accepts an IPv4 or IPv6 address without a zone that is not IPv4-mapped.
     """
     try:
         address = ip_address(text)
@@ -19,7 +19,7 @@ def is_ip(text: str) -> bool:
 def is_cidr(text: str) -> bool:
     """Return whether CEL's isCIDR() accepts `text`.
 
-    It accepts an address as `is_ip` does, a slash, and the length of a prefix.
+    CEL accepts an address as `is_ip` does, a slash, and the length of a prefix.
     """
     address, _, length = text.partition("/")
     if not is_ip(address) or re.fullmatch("0|[1-9][0-9]{0,2}", length) is None:
@@ -28,7 +28,7 @@ def is_cidr(text: str) -> bool:
 
 
 def has_no_host_bits(cidr: str) -> bool:
-    """Return whether every bit behind the prefix is zero. False also if `cidr` is not a range."""
+    """Return whether every bit behind the prefix is zero; False for a text that is not a range."""
     try:
         ip_network(cidr)
     except ValueError:

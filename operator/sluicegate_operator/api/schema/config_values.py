@@ -20,14 +20,16 @@ _LONG_NUMBER = "^[1-9][0-9]{18}$"
 
 
 class ConfigValue(Protocol):
+    """The rule for the values of one configuration key, in Python and in CEL."""
+
     @property
     def must(self) -> str:
-        """The rest of a sentence that begins with the key."""
+        """Return the rest of a sentence about the allowed values. The sentence begins with the key."""
 
     def accepts(self, text: str) -> bool: ...
 
     def cel(self, text: str) -> str:
-        """Return a CEL expression: whether the string expression `text` is accepted."""
+        """Return a CEL expression that is true if the string expression `text` is accepted."""
 
     def canonical(self, text: str) -> str:
         """Return the same text for all texts of one value; `text` itself if it is not accepted."""
@@ -35,6 +37,8 @@ class ConfigValue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WholeNumber:
+    """The rule for whole numbers from `low` to `high`, both included."""
+
     low: int
     high: int = INT_MAX
 
@@ -58,7 +62,7 @@ class WholeNumber:
 
 
 Meaning = Literal["text", "word", "number", "list", "set", "counts", "principals"]
-"""How texts are compared.
+"""The way in which texts are compared.
 
 In the order of the names: letter by letter, ignoring case, as numbers, item by item, as items in any order, as
 NAME:count pairs in any order, as items between semicolons in any order.
@@ -67,7 +71,7 @@ NAME:count pairs in any order, as items between semicolons in any order.
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Texts that match a pattern. `pattern` means the same to RE2 and to Python."""
+    """The allowed values of a key: texts that match a pattern. `pattern` means the same to RE2 and to Python."""
 
     pattern: str
     must: str
@@ -130,7 +134,10 @@ def list_of(*allowed: str, meaning: Literal["list", "set"] = "set") -> Matching:
 
 
 def config_value_rules(values: Mapping[str, ConfigValue]) -> tuple[Rule, ...]:
-    """Return a rule for each type of value, of a model with a `config`; it names the first key with a bad value."""
+    """Return rules about values for a model with a `config`: one rule for each type of value.
+
+    A rule's message names the first key with a bad value.
+    """
     keys_of: dict[ConfigValue, list[str]] = {}
     for key, value in values.items():
         keys_of.setdefault(value, []).append(key)
@@ -155,7 +162,7 @@ def _rule(value: ConfigValue, keys: tuple[str, ...]) -> Rule:
 
 
 def config_key_rule(refused_cel: str, refused: Callable[[str], bool], problem: str, advice: str) -> Rule:
-    """Return the rule of a model with a `config` that no key `k` is refused; the message has the first refused key."""
+    """Return the rule that a model's `config` has no refused key `k`. Its message has the first refused key."""
 
     def first(model: Any) -> str | None:
         return next((key for key in model.config or {} if refused(key)), None)
@@ -172,7 +179,10 @@ def config_key_rule(refused_cel: str, refused: Callable[[str], bool], problem: s
 
 @dataclass(frozen=True, slots=True)
 class OthersKeys:
-    """Keys that a `config` may not have because they are set elsewhere: what they are, and what to do instead."""
+    """Keys that a `config` may not have because they are set elsewhere.
+
+    `what` describes the keys, `advice` says what to do instead.
+    """
 
     what: str
     advice: str
@@ -184,7 +194,7 @@ class OthersKeys:
 
     @property
     def cel(self) -> str:
-        """A CEL expression: whether `k` is one of these keys."""
+        """Return a CEL expression that is true if `k` is one of these keys."""
         listed = [f"k in {cel_list(self.keys)}"] if self.keys else []
         return " || ".join([*listed, *([f"k.startsWith('{self.prefix}')"] if self.prefix else [])])
 

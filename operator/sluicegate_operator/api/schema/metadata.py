@@ -84,7 +84,7 @@ class Status(Model):
 
 
 class PrinterColumn(Model):
-    """A column of `kubectl get`; one with a priority above 0 is only shown by `-o wide`."""
+    """A column of `kubectl get`. A column with a priority above 0 is only shown by `-o wide`."""
 
     name: str
     json_path: str
@@ -104,11 +104,14 @@ class ScaleSubresource(Model):
 
 
 Identity = tuple[str, str, str]
-"""Kind, namespace and name."""
+"""The identity of an object: kind, namespace and name."""
 
 
 class Resource(Model):
-    """The base of all custom resources. The class variables are the parts of its CRD that are not in the schema."""
+    """The base of all custom resources.
+
+    The class variables are the parts of the kind's CRD that are not in the schema.
+    """
 
     plural: ClassVar[str]
     short_name: ClassVar[str]
@@ -135,12 +138,12 @@ class Resource(Model):
 
     @property
     def spec_version(self) -> tuple[str, int]:
-        """The uid of the object and the generation of its spec."""
+        """Return the uid of the object and the generation of its spec."""
         return self.metadata.uid, self.metadata.generation
 
     @property
     def cluster_name(self) -> str:
-        """Name of the BrokerCluster that it belongs to."""
+        """Return the name of the object's BrokerCluster."""
         return str(self.spec.cluster_ref.name)
 
 

@@ -21,7 +21,7 @@ def is_quantity(text: str) -> bool:
 
 
 def amount(text: str) -> Decimal:
-    """Return the number that a valid quantity stands for."""
+    """Return the number in a valid quantity."""
     number = text.rstrip("mkMGTPEKi")
     return _EXACT.multiply(Decimal(number), _UNITS[text[len(number) :]])
 
@@ -29,7 +29,7 @@ def amount(text: str) -> Decimal:
 def canonical_quantity(text: str) -> str:
     """Return the same text for all quantities of the same amount.
 
-    It has the largest unit that needs no fraction: 1Gi for 1024Mi, 1 for 1000m.
+    The text has the largest unit that needs no fraction: 1Gi for 1024Mi, 1 for 1000m.
     """
     value = amount(text)
     with localcontext(_EXACT):

@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of a model. `allows` takes the model.
+    """A rule that a model must fulfil. `allows` takes the model.
 
     If the rule does not allow the model, the API server names `field` (in camelCase). `message_cel` and `message_of`
     return a sentence that names the problem; they are evaluated only then.
@@ -32,7 +32,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class TransitionRule:
-    """A rule about a change. `allows` takes the old and the new model."""
+    """A rule that a change of a model must fulfil. `allows` takes the old and the new model."""
 
     cel: str
     message: str

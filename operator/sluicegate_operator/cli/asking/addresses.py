@@ -2,7 +2,7 @@
 
 
 class AddressError(ValueError):
-    """The text is not an address; the message says what to write instead."""
+    """Error for a text that is not an address. The message says what to write instead."""
 
 
 def parse_address(text: str, option: str) -> tuple[str, int]:

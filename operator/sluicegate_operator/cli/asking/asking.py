@@ -23,7 +23,7 @@ Answer = TypeVar("Answer")
 
 
 class RefusedError(Exception):
-    """The state of the cluster does not allow the request; the message says what to do."""
+    """Error for a request that the state of the cluster does not allow. The message says what to do."""
 
 
 def ask(
@@ -31,7 +31,7 @@ def ask(
     client_id: str,
     question: Callable[[AdminClient], Awaitable[Answer]],
 ) -> Answer:
-    """Return the answer to `question`, or exit.
+    """Return the answer to `question`, or exit with an error.
 
     `where` has --bootstrap-server, --data-dir, --cluster and --command-config.
     """

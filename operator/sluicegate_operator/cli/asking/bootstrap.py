@@ -23,11 +23,11 @@ BootstrapOption = Annotated[
 
 
 class BootstrapError(ValueError):
-    """No broker to connect to; the message says what to write instead."""
+    """Error if there is no broker to connect to. The message says what to write instead."""
 
 
 def bootstrap_addresses(given: str | None, data_dir: Path, cluster: str | None) -> list[Address]:
-    """Return the addresses of brokers. Raises BootstrapError."""
+    """Return the addresses of brokers, from the option or from `sluicegate up`. Raises BootstrapError."""
     if given is not None:
         return [_given(part.strip()) for part in given.split(",")]
     name, found = _cluster_here(data_dir, cluster)
@@ -40,7 +40,7 @@ def bootstrap_addresses(given: str | None, data_dir: Path, cluster: str | None) 
 
 
 def security_here(data_dir: Path, cluster: str | None) -> ClientSecurity:
-    """Return the TLS material for the listener INTERNAL of brokers of `up`, or PLAINTEXT. Raises BootstrapError."""
+    """Return the settings for the listener INTERNAL of brokers of `up`: TLS, or PLAINTEXT. Raises BootstrapError."""
     name, found = _cluster_here(data_dir, cluster)
     if (told := found.get("security")) is None:
         return PLAINTEXT

@@ -29,24 +29,24 @@ NO_SUCH_ANSWER = "the broker's release does not support this request"
 
 Json = dict[str, Any]
 Get = Callable[[str], Awaitable[Json]]
-"""Returns the document at a path with its query. Raises AskingError."""
+"""A function that returns the document at a path with its query. It raises AskingError."""
 
 
 class AskingError(Exception):
-    """No answer; the message is half a sentence with the reason."""
+    """Error of a request that a broker did not answer. The message is half a sentence with the reason."""
 
 
 class NoSuchAnswerError(AskingError):
-    """The broker answers, but does not know this request: it has another release."""
+    """Error of a request that the broker does not know, because it has another release."""
 
 
 class NobodyToAskError(Exception):
-    """The cluster does not exist, or cannot be searched for; the message says what to do."""
+    """Error if the cluster does not exist, or cannot be searched for. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerAsked:
-    """One broker, and how to send it a GET."""
+    """One broker, and the function that sends it a GET request."""
 
     cluster: str
     broker_id: int
@@ -54,7 +54,7 @@ class BrokerAsked:
 
 
 async def ask_brokers(brokers: Sequence[BrokerAsked], path: str, query: Mapping[str, str]) -> list[BrokerAnswer]:
-    """Return the answers in the order of `brokers`."""
+    """Send an HTTP request to all brokers. Return the answers in the order of `brokers`."""
     slots = asyncio.Semaphore(ASKED_AT_A_TIME)
     target = f"{path}?{urlencode(query)}" if query else path
 
@@ -124,9 +124,9 @@ async def brokers_in_kubernetes(kube: KubeClient, namespace: str, cluster: str |
 
 
 def is_node(pod: Json) -> bool:
-    """Return whether a pod with a cluster's label is a node of it: any user may set labels.
+    """Return whether a pod with a cluster's label is a node of the cluster: any user may set labels.
 
-    It needs the name of a node. It also needs the annotation of the operator's StatefulSet templates, or a controller
+    A node has the name of a node. It also has the annotation of the operator's StatefulSet templates, or a controller
     with the name of the operator's StatefulSet.
     """
     meta = pod["metadata"]

@@ -35,11 +35,11 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class CommandConfigError(ValueError):
-    """The file cannot be used; the message names the key and says what to do."""
+    """Error for a file of client properties that cannot be used. The message names the key and says what to do."""
 
 
 def read_command_config(path: Path | None) -> ClientSecurity:
-    """Return the security settings of the file; PLAINTEXT without one. Raises CommandConfigError."""
+    """Return the security settings in the file; PLAINTEXT without a file. Raises CommandConfigError."""
     if path is None:
         return PLAINTEXT
     try:
@@ -63,7 +63,7 @@ def _properties(text: str) -> dict[str, str]:
 
 
 def client_security(properties: Mapping[str, str]) -> ClientSecurity:
-    """Return the settings of Kafka's client properties. Raises CommandConfigError."""
+    """Return the security settings in Kafka's client properties. Raises CommandConfigError."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise CommandConfigError(f"security.protocol must be one of {', '.join(PROTOCOLS)}")

@@ -14,7 +14,7 @@ from sluicegate_operator.kube.http.api_server import Kubeconfig
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A namespace of a Kubernetes cluster; `context` and `kubeconfig` are None for the defaults."""
+    """A namespace of a Kubernetes cluster. `context` and `kubeconfig` are None for the defaults."""
 
     namespace: str
     context: str | None = None
@@ -22,7 +22,7 @@ class Place:
 
     @contextmanager
     def client(self) -> Iterator[KubeClient]:
-        """Yield a client. Raises KubeError if no API server can be reached."""
+        """Yield a client of the API server. Raises KubeError if no API server can be reached."""
         kube = KubeClient(Kubeconfig(self.kubeconfig, self.context))
         try:
             yield kube
@@ -31,7 +31,7 @@ class Place:
 
 
 def place_asked(namespace: str | None, context: str | None, kubeconfig: str | None) -> Place | None:
-    """Return the namespace; None, for this machine, if no Kubernetes option is given.
+    """Return the namespace to look in; None, for this machine, if no Kubernetes option is given.
 
     Ends the command for a bad name.
     """

@@ -10,7 +10,7 @@ PAGES_MAX = 100
 
 
 async def ask_limits(broker: BrokerAsked) -> BrokerLimits:
-    """Return the limits of a broker, complete enough for `quota_rows`. Raises AskingError."""
+    """Return all limits of a broker that `quota_rows` shows. Raises AskingError."""
     first, ips = await _all(broker, LIMITS, "ips")
     _, groups = await _all(broker, GROUPS, "groups")
     limits = BrokerLimits(broker.broker_id, first, ips, groups)

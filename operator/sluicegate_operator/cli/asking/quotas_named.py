@@ -14,10 +14,13 @@ from sluicegate_operator.fleet.local.local_data import manifests_file
 from sluicegate_operator.kube.cache.cached_object import read_object
 from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.http.kinds import CONNECTION_QUOTA
-from sluicegate_operator.quotas.model import TargetKey, TargetKind
+from sluicegate_operator.quotas.model.targets import TargetKey, TargetKind
 
 Behind = Mapping[tuple[str, str], tuple[str, ...]]
-"""Names of quotas with their namespaces, by cluster and limit (`ip`, `default`, `broker`, `listener NAME`)."""
+"""The quotas that apply: names with their namespaces, by cluster and limit.
+
+A limit is `ip`, `default`, `broker` or `listener NAME`.
+"""
 _KINDS = {TargetKind.IP: "ip", TargetKind.DEFAULT_IP: "default", TargetKind.BROKER: "broker"}
 
 
@@ -43,11 +46,11 @@ def _limit(target: TargetKey, address: str) -> str:
 
 
 def quotas_here(data_dir: Path) -> list[ConnectionQuota]:
-    """Return the quotas of `sluicegate up`, as it last read them."""
+    """Return the quotas of `sluicegate up`, as of its last read of the files."""
     return list(load_manifests([manifests_file(data_dir)]).of_kind(ConnectionQuota))
 
 
 async def quotas_in_kubernetes(kube: KubeClient, namespace: str) -> list[ConnectionQuota]:
-    """Return the quotas that can be read. Raises KubeError."""
+    """Return the quotas of a namespace, without those that cannot be read. Raises KubeError."""
     found = [read_object(body) for body in await kube.list(CONNECTION_QUOTA, namespace)]
     return [quota for quota in found if isinstance(quota, ConnectionQuota)]

@@ -13,7 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kafka_bytes.printable import printable
+from sluicegate_operator.cli.asking.quota_rows import share_words
 from sluicegate_operator.cli.asking.quotas_named import Behind
+from sluicegate_operator.quotas.observing.shares import ReportedShare
 
 Json = Mapping[str, Any]
 _LIMITS = ("connection_creation_rate", "max_connections")
@@ -21,12 +23,12 @@ _WHO = {"ip": "set for this address", "default": "set for all addresses"}
 """Text for a limit that no ConnectionQuota asks for."""
 _SET_OTHERWISE = "set on the brokers"
 BLOCKED_SHOWN_MIN = 0.005
-"""Half a percent, which is rounded to one percent."""
+"""Least share of blocked time that is shown: half a percent, which is rounded to one percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerAnswer:
-    """The answer of one broker. `document` is None if there is none, and `problem` is the reason."""
+    """The answer of one broker. Without an answer, `document` is None and `problem` is the reason."""
 
     cluster: str
     broker_id: int
@@ -75,9 +77,10 @@ def silent_words(found: Iterable[AddressAnswers]) -> list[str]:
 
 
 def why_tables(found: AddressAnswers, now: datetime) -> list[Table]:
-    """Return a table for each cluster, with a row for each limit on each broker that answered; 80 columns hold most.
+    """Return a table for each cluster, with a row for each limit on each broker that answered.
 
-    `rate/s` and `open` are the present use of the limit. `blocked`: share of the time that new connections wait for it.
+    80 columns hold most tables. `rate/s` and `open` are the present use of the limit. `blocked`: share of the time that
+    new connections wait for it.
     """
     return [_table(found, cluster, now) for cluster in sorted({answer.cluster for answer in found.answers})]
 
@@ -138,13 +141,26 @@ def _shared_cells(name: str, limit: Json, who: Mapping[str, str]) -> tuple[str, 
     share, adaptive = limit["blocked_share"], limit.get("adaptive")
     return (
         who.get(name, _SET_OTHERWISE),
-        name if adaptive is None else f"{name}, adaptive: {adaptive['reason']}",
-        _used(f"{limit['rate']:.1f}", limit["connection_creation_rate"]),
+        (name if adaptive is None else f"{name}, adaptive: {adaptive['reason']}") + _of_cluster(limit),
+        _used(f"{limit['rate']:.1f}", _rate_limit(limit)),
         _used(str(limit["connections"]), limit["max_connections"]),
         f"{share:.0%}" if share == 0 or share >= BLOCKED_SHOWN_MIN else "<1%",
         str(sum(limit["held"].values())),
         "-" if adaptive is None else _age(timedelta(seconds=adaptive["unchanged_s"])),
     )
+
+
+def _rate_limit(limit: Json) -> int | str | None:
+    """Return the rate with which the broker compares its own: for a rate of the cluster, its share."""
+    share = ReportedShare.of(limit)
+    rate: int | None = limit["connection_creation_rate"]
+    return rate if share is None or rate is None else f"{share.share:.1f}"
+
+
+def _of_cluster(limit: Json) -> str:
+    share = ReportedShare.of(limit)
+    has_rate = limit["connection_creation_rate"] is not None
+    return f", share {share_words(share)}" if share is not None and has_rate else ""
 
 
 def _cells(limit: Json, who: Mapping[str, str], now: datetime) -> tuple[str, ...]:
@@ -153,8 +169,8 @@ def _cells(limit: Json, who: Mapping[str, str], now: datetime) -> tuple[str, ...
     held = "-" if counts is None else str(sum(counts.values()))
     return (
         str(limit.get("group") or who.get(limit["kind"], limit["kind"])),
-        str(limit.get("member") or "") + (" shared" if limit["shared"] else ""),
-        _used(f"{limit['rate']:.1f}", limit["connection_creation_rate"]),
+        str(limit.get("member") or "") + (" shared" if limit["shared"] else "") + _of_cluster(limit),
+        _used(f"{limit['rate']:.1f}", _rate_limit(limit)),
         _used(str(limit["connections"]), limit["max_connections"]),
         "-",
         f"({held})" if observes else held,
@@ -171,5 +187,5 @@ def _age(passed: timedelta) -> str:
     return f"{seconds}s"
 
 
-def _used(now: str, limit: int | None) -> str:
+def _used(now: str, limit: int | str | None) -> str:
     return "-" if limit is None else f"{now}/{limit}"

@@ -24,7 +24,7 @@ _UNKNOWN = "-"
 
 @dataclass(frozen=True, slots=True)
 class FoundBroker:
-    """A broker, and whether it serves clients now."""
+    """A broker, and whether the broker serves clients now."""
 
     broker: BrokerDescription
     serves: bool

@@ -27,7 +27,7 @@ async def ask_once(place: Place | None, cluster: str | None, data_dir: Path) -> 
 
 @asynccontextmanager
 async def looking(place: Place | None, cluster: str | None, data_dir: Path) -> AsyncIterator[Look]:
-    """Yield a function that reads the clusters. `cluster` selects one of them; None means all."""
+    """Yield a function that reads the clusters. `cluster` selects one of them; None selects all."""
     try:
         if place is None:
             view = FleetView(data_dir)

@@ -33,7 +33,7 @@ damage = typer.Typer(no_args_is_help=True)
 
 @dataclass(frozen=True, slots=True)
 class DamageAnswers:
-    """The answer of each broker, and a reason for each broker that did not answer."""
+    """The reports of damage: each broker's answer, and a reason for each broker that did not answer."""
 
     told: tuple[LogDamage, ...]
     silent: tuple[str, ...]
@@ -174,7 +174,7 @@ def damage_table(told: Sequence[LogDamage]) -> Table:
 
 
 def hints(told: Sequence[LogDamage]) -> None:
-    """Print the command that accepts the loss of each leader's ranges, and the number of ranges that are not shown."""
+    """Print the command that accepts the loss of each leader's ranges, and the number of ranges not shown."""
     for one in told:
         for replica in one.replicas:
             if replica.leader == one.broker_id and replica.ranges:

@@ -6,7 +6,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from sluicegate_operator.cli.asking.quota_rows import QuotaRow
+from sluicegate_operator.cli.asking.quota_rows import QuotaRow, share_words
 from sluicegate_operator.cli.fleets.fleet_view import ShownCluster, silent_brokers
 
 
@@ -32,7 +32,10 @@ STATE_STYLES = {"Online": "green", "Stopping": "yellow", "Unknown": "yellow", "F
 
 
 def brokers_table(cluster: ShownCluster) -> Table:
-    """Return the brokers as the controller sees them; the caption has the progress of `up`. It fits into 80 columns."""
+    """Return a table of the brokers as the controller sees them. Its caption has the progress of `up`.
+
+    The table fits into 80 columns.
+    """
     lines = [f"{what} {row['phase']}: {row['message']}" for what, row in cluster.progress.items() if row["message"]]
     if cluster.unseen:
         lines.append(f"no view of the controller: {cluster.unseen}")
@@ -70,7 +73,8 @@ def quotas_table(clusters: Collection[ShownCluster]) -> Table:
     """Return a row for each limit on each broker, because each broker counts separately.
 
     The caption has the brokers that do not answer. `limit` is in connections per second, `max` in open connections;
-    `held` counts connections that were delayed or rejected. The table of the quickstart fits into 80 columns.
+    `held` counts connections that were delayed or rejected. For a limit of the cluster, `limit` is the broker's share
+    with its state and age. The table of the quickstart fits into 80 columns.
     """
     silent = silent_brokers(clusters)
     caption = Text("\n".join(silent)) if silent else None
@@ -93,6 +97,8 @@ def quotas_table(clusters: Collection[ShownCluster]) -> Table:
 
 def _rate_limit(row: QuotaRow) -> str:
     limit = "none" if row.max_rate is None else f"{row.max_rate:g}"
+    if row.share is not None:
+        return share_words(row.share)
     return f"{limit} ({row.bounds})" if row.bounds else limit
 
 

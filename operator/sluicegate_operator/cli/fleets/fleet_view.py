@@ -25,7 +25,8 @@ ANSWER_TIMEOUT_S = 3.0
 class ShownNode:
     """One node. `problem` is None for a node that answers and is ready.
 
-    `pid` is None in Kubernetes, where there is a `pod`. `limits_unseen`: why the limits of a ready broker are missing.
+    `pid` is None in Kubernetes, where there is a `pod`. `limits_unseen` is why the limits of a ready broker are
+    missing.
     """
 
     id: int
@@ -41,7 +42,7 @@ class ShownNode:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
-    """A broker as its controller sees it; `pid` and `address` are None for one that does not run here."""
+    """A broker as its controller sees it. `pid` and `address` are None for a broker that does not run here."""
 
     id: int
     state: str
@@ -59,7 +60,7 @@ class BrokerRow:
 class ShownCluster:
     """One cluster. `unseen` is the reason why there are no `brokers`.
 
-    `progress`: the actions of `up` (roll, scale, config), each with phase, message and the nodes that wait.
+    `progress` has the actions of `up` (roll, scale, config), each with phase, message and the nodes that wait.
     """
 
     name: str
@@ -87,13 +88,13 @@ def as_dict(clusters: list[ShownCluster]) -> dict[str, Any]:
 
 
 class FleetView:
-    """Reads the clusters of `sluicegate up`."""
+    """The clusters of `sluicegate up`."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
 
     async def read_clusters(self) -> list[ShownCluster]:
-        """Return the clusters. Raises DataDirError if no `up` runs there."""
+        """Return the clusters of `sluicegate up` as `status` shows them. Raises DataDirError if no `up` runs there."""
         state = read_state(self._data_dir)
         return [await self._cluster(name, cluster) for name, cluster in sorted(state["clusters"].items())]
 
@@ -153,7 +154,7 @@ def _controllers(nodes: Iterable[Mapping[str, Any]]) -> tuple[ControllerPlace, .
 
 
 def broker_rows(overview: ClusterOverview | None, nodes: Iterable[Mapping[str, Any]]) -> tuple[BrokerRow, ...]:
-    """Return the rows of registered brokers. `nodes` are those of state.json."""
+    """Return the rows of `status` about registered brokers. `nodes` are those of state.json."""
     running = {node["id"]: node for node in nodes if node["role"] == Role.BROKER}
     rows = []
     for broker in overview.brokers if overview else ():

@@ -61,7 +61,7 @@ class _Objects:
 
 
 class KubernetesView:
-    """Reads the clusters of one namespace, or one of them."""
+    """The clusters of one Kubernetes namespace, or one of them."""
 
     def __init__(self, kube: KubeClient, namespace: str, cluster: str | None) -> None:
         self._kube = kube
@@ -70,7 +70,10 @@ class KubernetesView:
         self._slots = asyncio.Semaphore(ASKED_AT_A_TIME)
 
     async def read_clusters(self) -> list[ShownCluster]:
-        """Return the clusters. Raises KubeError, and NobodyToAskError if the cluster does not exist."""
+        """Return the clusters in Kubernetes as `status` shows them.
+
+        Raises KubeError, and NobodyToAskError if the cluster does not exist.
+        """
         of_one = f"={self._cluster}" if self._cluster is not None else ""
         pods = await self._kube.list(POD, self._namespace, f"{CLUSTER_LABEL}{of_one},{MANAGED_BY_LABEL}={MANAGER}")
         bodies: list[Json] = []

@@ -26,7 +26,7 @@ from sluicegate_operator.cli.options import (
 
 INTERVAL_S = 0.5
 KUBERNETES_INTERVAL_S = 2.0
-"""Longer, because each update sends the API server a request for every node."""
+"""Seconds between two updates in Kubernetes: each update sends the API server a request for every node."""
 
 
 def quotas(

@@ -46,7 +46,7 @@ OF_A_POD = "pod/"
 FORBIDDEN = 403
 
 Where = tuple[Sequence[str], list[BrokerAsked]]
-"""The addresses in question, and the brokers to ask."""
+"""The addresses in question, and the brokers to ask about them."""
 
 
 def why(

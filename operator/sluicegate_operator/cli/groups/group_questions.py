@@ -22,7 +22,7 @@ from sluicegate_operator.kafka_admin.views import Partition
 
 @dataclass(frozen=True, slots=True)
 class ResetRequest:
-    """The offsets to reset.
+    """A request to reset committed offsets of a group.
 
     `topics` has the chosen partitions of each topic, None for all of them. Without topics, all committed offsets of the
     group are reset.
@@ -35,14 +35,17 @@ class ResetRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """The planned resets. `is_new` if the group does not exist yet: committing its offsets creates it."""
+    """The planned resets of a group's offsets.
+
+    `is_new` is set if the group does not exist yet: committing its offsets creates the group.
+    """
 
     resets: list[Reset]
     is_new: bool
 
 
 async def reports(asked: ConsumerGroups, group_ids: Sequence[str]) -> dict[str, GroupReport | None]:
-    """Return the groups by name, None for a name without a group.
+    """Return the reports of groups by name, None for a name without a group.
 
     Without names, return all groups, except those that are deleted meanwhile.
     """
@@ -62,7 +65,7 @@ async def _report(asked: ConsumerGroups, group_id: str) -> GroupReport | None:
 
 
 async def planned(asked: ConsumerGroups, request: ResetRequest) -> ResetPlan:
-    """Return the planned resets of a group. Raises ResetError for wrong use, RefusedError if it has members."""
+    """Return the planned resets of a group. Raises ResetError for wrong use, RefusedError for a group with members."""
     group = await asked.describe(request.group_id)
     _refuse_active(group)
     committed = await asked.committed(request.group_id)
@@ -79,7 +82,7 @@ async def planned(asked: ConsumerGroups, request: ResetRequest) -> ResetPlan:
 
 
 async def executed(asked: ConsumerGroups, group_id: str, resets: Sequence[Reset]) -> None:
-    """Commit the new offsets. Raises RefusedError with those that the coordinator has refused."""
+    """Commit the new offsets of a group. Raises RefusedError with the resets that the coordinator has refused."""
     refused = await asked.commit(group_id, {(reset.topic, reset.partition): reset.after for reset in resets})
     if refused:
         # A member that joined after the plan was made.
@@ -89,7 +92,7 @@ async def executed(asked: ConsumerGroups, group_id: str, resets: Sequence[Reset]
 
 
 async def deleted(asked: ConsumerGroups, group_ids: Sequence[str]) -> dict[str, str]:
-    """Delete groups. Returns for each group why it was not deleted, or an empty text."""
+    """Delete groups of consumers. Return for each group why the group was not deleted, or an empty text."""
     return {group_id: await _deleted(asked, group_id) for group_id in dict.fromkeys(group_ids)}
 
 

@@ -9,7 +9,7 @@ from sluicegate_operator.kafka_admin.views import Partition
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """A member; `partitions` is the number of its assigned partitions."""
+    """A member of a group. `partitions` is the number of partitions assigned to it."""
 
     id: str
     instance_id: str | None
@@ -21,7 +21,7 @@ class MemberRow:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRow:
-    """One partition of a group.
+    """One partition of a group, with its offsets and its member.
 
     `committed` is None for an assigned partition without an offset, `log_end` for a partition that has no leader or is
     gone; `lag` needs both. `member_id` is None if the partition is not assigned.
@@ -39,7 +39,7 @@ class OffsetRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """One group. `lag` is the sum of all known lags; None if the lag of no partition is known."""
+    """The report about one group. `lag` is the sum of all known lags; None if no lag is known."""
 
     id: str
     state: str
@@ -53,7 +53,7 @@ class GroupReport:
 
 
 def relevant_partitions(group: GroupView, committed: Mapping[Partition, int]) -> set[Partition]:
-    """Return the partitions that are committed or assigned."""
+    """Return the partitions of a group that are committed or assigned."""
     return set(committed) | {partition for member in group.members for partition in member.partitions}
 
 

@@ -11,7 +11,7 @@ from sluicegate_operator.cli.groups.offset_resets import Reset
 from sluicegate_operator.kafka_admin.groups.group_views import GroupListing
 
 STATE_STYLES = {"Stable": "green", "Empty": "dim"}
-"""All other states are transitions to one of these."""
+"""Styles of the lasting states of groups. All other states are transitions to one of these."""
 
 
 def _state(name: str) -> Text:

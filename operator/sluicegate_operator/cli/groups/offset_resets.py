@@ -13,11 +13,11 @@ from sluicegate_operator.kafka_admin.views import Partition
 
 
 class ResetError(ValueError):
-    """The reset is not possible; the message says what to write instead."""
+    """The wanted reset of a group's offsets is not possible. The message says what to write instead."""
 
 
 class Way(StrEnum):
-    """The options that give a target."""
+    """The options of the command that give the target of a reset."""
 
     EARLIEST = "--to-earliest"
     LATEST = "--to-latest"
@@ -29,7 +29,10 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResetTarget:
-    """The target. `value` is an offset, a number of records, or a time in milliseconds since 1970."""
+    """The place to which the offsets of a group are reset.
+
+    `value` is an offset, a number of records, or a time in milliseconds since 1970.
+    """
 
     way: Way
     value: int = 0
@@ -41,7 +44,10 @@ class ResetTarget:
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """The ends of a log. `at_time` is the first offset at or after the target's time, None if no record is as young."""
+    """The ends of a partition's log.
+
+    `at_time` is the first offset at or after the target's time, None if no record is as young.
+    """
 
     earliest: int
     latest: int
@@ -50,7 +56,7 @@ class LogEnds:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """The reset of one partition.
+    """The reset of a group's offset of one partition.
 
     `before` is None if nothing was committed; `lag` is the number of records to read from `after` on.
     """
@@ -66,7 +72,7 @@ DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)
 
 
 def parse_duration(text: str, now: datetime) -> int:
-    """Return the time that lies this duration before `now`, in milliseconds since 1970."""
+    """Return the time in milliseconds since 1970 that lies a duration before `now`."""
     found = DURATION.fullmatch(text)
     if found is None or not any(found.groups()):
         raise ResetError(f"--by-duration {text}: write PnDTnHnMnS, such as PT1H30M or P7D")
@@ -78,7 +84,7 @@ def parse_duration(text: str, now: datetime) -> int:
 
 
 def parse_datetime(text: str) -> int:
-    """Return milliseconds since 1970. A time without a zone is UTC, as in Apache Kafka's tool."""
+    """Return the time in milliseconds since 1970. A time without a zone is UTC, as in Apache Kafka's tool."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -101,7 +107,10 @@ def parse_topic(text: str) -> tuple[str, tuple[int, ...] | None]:
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, tuple[int, ...] | None]:
-    """Parse topics. If a topic is named several times, its partitions are combined."""
+    """Parse the topics whose offsets a user wants to reset.
+
+    If a topic is named several times, its partitions are combined.
+    """
     wanted: dict[str, tuple[int, ...] | None] = {}
     for text in texts:
         name, indexes = parse_topic(text)
@@ -113,7 +122,9 @@ def parse_topics(texts: Iterable[str]) -> dict[str, tuple[int, ...] | None]:
 def chosen_partitions(
     wanted: Mapping[str, tuple[int, ...] | None], existing: Mapping[str, tuple[int, ...]]
 ) -> list[Partition]:
-    """Return the chosen partitions. `existing` has the partitions of each existing topic.
+    """Return the partitions whose offsets the user wants to reset.
+
+    `existing` has the partitions of each existing topic.
 
     Raises ResetError for a topic or partition that does not exist.
     """

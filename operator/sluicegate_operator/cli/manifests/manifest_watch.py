@@ -18,14 +18,14 @@ from sluicegate_operator.api.manifests import SUFFIXES
 
 POLL_INTERVAL_S = 0.1
 CHANGED_SCANS = 2
-"""Scans in a row that find the same contents, after which a change counts."""
+"""Number of consecutive scans that must find the same contents before a change counts."""
 REMOVED_SCANS = 10
-"""The same number if a file is missing: its objects are deleted, some of them with their records."""
+"""The same number for a missing file, whose objects are deleted, some of them with their records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One file: the result of `stat`, and a hash of its content."""
+    """The state of one manifest file: the result of `stat`, and a hash of its content."""
 
     inode: int
     size: int
@@ -34,7 +34,7 @@ class Seen:
 
 
 class ManifestWatch:
-    """Remembers the contents of manifest files, to find those that changed."""
+    """The contents of manifest files at the last scan, to find files that changed."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = tuple(paths)
@@ -43,7 +43,10 @@ class ManifestWatch:
         """Scans in a row that have found the present contents."""
 
     def changed(self) -> list[Path] | None:
-        """Scan the files. Returns those with changed contents, including deleted ones; None if there are none yet."""
+        """Look for changed files of manifests.
+
+        Return those with changed contents, including deleted ones; None without any change yet.
+        """
         now = self._scan(self._seen)
         self._same_scans = self._same_scans + 1 if not _differing(self._seen, now) else 1
         self._seen = now
@@ -56,7 +59,7 @@ class ManifestWatch:
 
     @property
     def is_changing(self) -> bool:
-        """Whether the last scan has found a change that `changed` has not returned yet."""
+        """Return whether the last scan has found a change that `changed` has not returned yet."""
         return bool(_differing(self._reported, self._seen))
 
     def _scan(self, before: dict[Path, Seen]) -> dict[Path, Seen]:
@@ -99,10 +102,10 @@ def _digest(seen: Seen | None) -> str | None:
 
 
 def modified_at(paths: Sequence[Path], now_s: float, oldest_s: float) -> float:
-    """Return the time of the change, in seconds: the latest modification.
+    """Return the time of a change of files, in seconds: the latest modification.
 
-    It is `now_s` for files that were deleted, or moved here with a time before `oldest_s`, the last check before the
-    change.
+    The time is `now_s` for files that were deleted, or moved here with a time before `oldest_s`, the last check before
+    the change.
     """
     times = [path.stat().st_mtime for path in paths if path.exists()]
     latest_s = max(times, default=now_s)

@@ -47,7 +47,7 @@ PARSED_BY = _Parsed
 
 
 class PlanOutput(StrEnum):
-    """Formats for users and for programs."""
+    """The output formats of `plan`, for users and for programs."""
 
     TEXT = "text"
     JSON = "json"

@@ -22,7 +22,10 @@ FORBIDDEN = 403
 
 
 class UnknownWorldError(Exception):
-    """The current state cannot be read, so a change cannot be predicted; a sentence for each reason."""
+    """Error if the current state cannot be read, so that a change cannot be predicted.
+
+    It has a sentence for each reason.
+    """
 
     def __init__(self, sentences: Sequence[str]) -> None:
         super().__init__("; ".join(sentences))
@@ -30,7 +33,7 @@ class UnknownWorldError(Exception):
 
 
 def in_files(files: Sequence[Path], namespace: str) -> World:
-    """Return the state in files. Raises UnknownWorldError."""
+    """Return the state that the manifests in files describe. Raises UnknownWorldError."""
     manifests = load_manifests(files, skip_others=True, namespace=namespace)
     if manifests.errors:
         raise UnknownWorldError([str(error) for error in manifests.errors])
@@ -38,7 +41,7 @@ def in_files(files: Sequence[Path], namespace: str) -> World:
 
 
 def in_up(data_dir: Path) -> World:
-    """Return the manifests that `sluicegate up` runs in this folder. Raises UnknownWorldError."""
+    """Return the state of `sluicegate up` in this folder, from its manifests. Raises UnknownWorldError."""
     try:
         read_state(data_dir)
     except DataDirError as error:
@@ -48,7 +51,7 @@ def in_up(data_dir: Path) -> World:
 
 
 def in_kubernetes(wanted: Manifests, kubeconfig: str | None) -> World:
-    """Return the state of the namespaces of `wanted`. Raises UnknownWorldError."""
+    """Return the state of the namespaces that `wanted` names, from the API server. Raises UnknownWorldError."""
     return asyncio.run(_read(wanted, kubeconfig))
 
 
@@ -83,9 +86,10 @@ async def _operator_leases(kube: KubeClient) -> list[dict[str, Any]]:
 
 
 async def bodies_there(kube: KubeClient, wanted: Manifests) -> list[dict[str, Any]]:
-    """Return the existing objects. Raises UnknownWorldError if the API server does not know a wanted kind.
+    """Return the existing objects in the namespaces of `wanted`.
 
-    Other kinds that it does not know have no objects.
+    Raises UnknownWorldError if the API server does not know a wanted kind. Other kinds that it does not know have no
+    objects.
     """
     namespaces = sorted({resource.namespace for resource in wanted.resources})
     kinds = {resource.kind for resource in wanted.resources}

@@ -30,7 +30,10 @@ def up(
         typer.Option(min=0.01, max=30, help="Seconds before an ended process is restarted; doubles up to 30."),
     ] = 1.0,
 ) -> None:
-    """Exit code 1 when the manifests or the data folder cannot be used."""
+    """Run the clusters of the manifests on this machine.
+
+    The exit code is 1 when the manifests or the data folder cannot be used.
+    """
     try:
         with DataDir(data_dir) as data:
             data.remove_state()

@@ -14,7 +14,10 @@ from sluicegate_operator.cli.options import FilesOption
 
 
 class ValidateOutput(StrEnum):
-    """Formats for users, for programs, and for pull requests at GitHub, which shows each problem at its file."""
+    """The output formats of `validate`: for users, for programs, and for pull requests at GitHub.
+
+    GitHub shows each problem at its file.
+    """
 
     TEXT = "text"
     JSON = "json"
@@ -28,7 +31,10 @@ def validate(
         bool, typer.Option("--skip-others", help="Skip objects of other API groups than sluicegate.dev.")
     ] = False,
 ) -> None:
-    """Exit code 1 when anything is wrong, with file, field and what to do."""
+    """Check manifests as the API server would. Print each problem with file, field and what to do.
+
+    The exit code is 1 when there is a problem.
+    """
     manifests = load_manifests(files, skip_others=skip_others)
     problems = list(manifests.errors)
     if not problems and not manifests.resources:

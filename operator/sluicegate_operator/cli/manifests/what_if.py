@@ -18,7 +18,7 @@ from sluicegate_operator.api.manifests import Manifests
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
-from sluicegate_operator.cli.options import ClusterOption, FilesOption, Output
+from sluicegate_operator.cli.options import ClusterOption, OptionalFilesOption, Output
 from sluicegate_operator.planning.limits.connection_groups import canonical_member
 from sluicegate_operator.quotas.limits_to_try import QuotasToTry, limits_to_try
 
@@ -26,14 +26,22 @@ REFUSED, BAD_USE = 1, 2
 
 
 class CannotTryError(Exception):
-    """The quotas cannot be tried; the message says what to do."""
+    """The given quotas cannot be tried with `what-if`. The message says what to do."""
 
 
 def what_if(
-    files: FilesOption,
     audit: Annotated[
-        str, typer.Option("--audit", help="Folder or URI with the segments of brokers' audit logs.", metavar="SEGMENTS")
-    ],
+        str | None,
+        typer.Option("--audit", help="Folder or URI with the segments of brokers' audit logs.", metavar="SEGMENTS"),
+    ] = None,
+    files: OptionalFilesOption = None,
+    in_force: Annotated[
+        bool,
+        typer.Option(
+            "--in-force",
+            help="Replay the log under the limits that it records, and compare each decision with that of the log.",
+        ),
+    ] = False,
     from_time: Annotated[
         str | None, typer.Option("--from", help="UTC day or time, such as 2026-11-22T15:30; by default all.")
     ] = None,
@@ -48,14 +56,32 @@ def what_if(
     enforce: Annotated[
         bool, typer.Option("--enforce", help="Try quotas of mode Observe as if they enforced their limits.")
     ] = False,
+    print_limits: Annotated[
+        bool,
+        typer.Option(
+            "--print-limits", help="Print the limits as JSON for `sluicegate audit build --what-if`, and try nothing."
+        ),
+    ] = False,
     output: Annotated[Output, typer.Option("-o", "--output", help="Output format.")] = Output.TABLE,
 ) -> None:
     """Show by quota and client which connections would have been accepted, delayed and rejected.
 
     Replays the connections of the log with the brokers' own code, and shows beside it what really happened. The exit
-    code is 0, 3 if the log is incomplete, 1 if a manifest is invalid, and 2 for wrong use. Nothing is changed.
+    code is 0, 3 if the log is incomplete, 4 if a decision under the limits in force is not that of the log, 1 if a
+    manifest is invalid, and 2 for wrong use. Nothing is changed.
     """
-    manifests = load_manifests(files, skip_others=True)
+    times = [*(["--from", from_time] if from_time else []), *(["--to", to_time] if to_time else [])]
+    if in_force == bool(files):
+        print("give either the quotas to try with -f, or --in-force", file=sys.stderr)
+        raise typer.Exit(BAD_USE)
+    if (audit is None) != print_limits or (in_force and print_limits):
+        print("give --audit the folder or URI with the segments of the audit log, or --print-limits", file=sys.stderr)
+        raise typer.Exit(BAD_USE)
+    command = [sys.executable, "-m", "audit_pipeline", "what-if", "--audit", str(audit), *times]
+    command += ["--output", output.value]
+    if in_force:
+        raise typer.Exit(subprocess.run([*command, "--in-force"], check=False).returncode)
+    manifests = load_manifests(files or [], skip_others=True)
     if manifests.errors:
         for problem in manifests.errors:
             print(problem, file=sys.stderr)
@@ -66,16 +92,17 @@ def what_if(
         print(error, file=sys.stderr)
         raise typer.Exit(BAD_USE) from None
     document = json.dumps(limits_to_try(given, datetime.now(UTC)))
-    times = [*(["--from", from_time] if from_time else []), *(["--to", to_time] if to_time else [])]
-    command = [sys.executable, "-m", "audit_pipeline", "what-if", "--limits", "-", "--audit", audit, *times]
-    done = subprocess.run([*command, "--output", output.value], input=document, text=True, check=False)
+    if print_limits:
+        print(document)
+        return
+    done = subprocess.run([*command, "--limits", "-"], input=document, text=True, check=False)
     raise typer.Exit(done.returncode)
 
 
 def quotas_to_try(
     manifests: Manifests, cluster: str | None, members: Sequence[str], *, enforce: bool = False
 ) -> QuotasToTry:
-    """Return the quotas of one cluster. Raises CannotTryError."""
+    """Return the quotas of one cluster to try. Raises CannotTryError."""
     quotas = manifests.of_kind(ConnectionQuota)
     places = sorted({(quota.namespace, quota.spec.cluster_ref.name) for quota in quotas})
     wanted = [place for place in places if cluster is None or place[1] == cluster]

@@ -48,12 +48,12 @@ from sluicegate_operator.planning.layout.cluster_layout import Role
 
 PODS_MAX = 20
 OTHER_FILES = 64
-"""Number of file descriptors that are reserved for other uses than storm sockets."""
+"""Number of file descriptors that are reserved for other uses than the sockets of a storm."""
 
 
 @dataclass(frozen=True, slots=True)
 class StormOptions:
-    """The options of `sluicegate storm`, unparsed."""
+    """The options of `sluicegate storm`, as the user has written them."""
 
     to: str
     rate: float
@@ -66,7 +66,7 @@ class StormOptions:
 
 
 def plan_storm(options: StormOptions) -> StormPlan:
-    """Return the plan of the options. Raises StormInputError with what to write instead."""
+    """Return the plan of the storm that the options describe. Raises StormInputError with what to write instead."""
     host, port = parse_target(options.to)
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -87,7 +87,7 @@ def plan_storm(options: StormOptions) -> StormPlan:
 
 
 def target_here(to: str, cluster: str | None, data_dir: Path) -> str:
-    """Return HOST:PORT of a listener of `sluicegate up`, on the first of its brokers that runs.
+    """Return HOST:PORT of a listener of `sluicegate up`, on the first running broker.
 
     Other targets are returned unchanged. Raises StormInputError.
     """
@@ -134,7 +134,10 @@ def pod_storm(options: StormOptions, namespace: str, cluster: str | None, pods: 
 
 
 def show_pods(reports: Mapping[str, Mapping[str, Any]], output: Output) -> None:
-    """Print the reports. Exit code 1 if no pod has a report, or if no attempt reached the target."""
+    """Print the reports of pods that have run a test storm.
+
+    Exit code 1 if no pod has a report, or if no attempt reached the target.
+    """
     if output is Output.JSON:
         print_json({"pods": dict(reports)})
     elif reports:

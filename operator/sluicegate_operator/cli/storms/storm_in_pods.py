@@ -24,13 +24,16 @@ from sluicegate_operator.resources.storm_pod import RUN_LABEL, StormRun, storm_p
 Json = dict[str, Any]
 START_TIMEOUT_S = 120.0
 SPARE_S = 30.0
-"""Time for what a pod does before and after its storm."""
+"""Seconds that a pod needs before and after its storm."""
 POLL_S = 0.5
 ENDED = ("Succeeded", "Failed")
 
 
 class StormPodError(Exception):
-    """A pod has no report; the message says why and what to do. `reports`: those of the other pods."""
+    """Error of a storm whose pod has no report. The message says why and what to do.
+
+    `reports` are those of the other pods.
+    """
 
     def __init__(self, message: str, reports: Mapping[str, Json] | None = None) -> None:
         super().__init__(message)
@@ -39,7 +42,7 @@ class StormPodError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PodStorm:
-    """The storm of the command's options.
+    """A storm to run in pods.
 
     `to` is host:port, or empty for `listener`; `options` are further arguments of the command in each pod.
     """
@@ -56,7 +59,10 @@ class PodStorm:
 
 @dataclass(slots=True)
 class PodStorms:
-    """Runs one storm. `reports` are by pod, in the form of `sluicegate storm -o json`, with the pod's address."""
+    """One storm that runs in pods.
+
+    `reports` are by pod, in the form of `sluicegate storm -o json`, with the pod's address.
+    """
 
     kube: KubeClient
     storm: PodStorm
@@ -67,7 +73,10 @@ class PodStorms:
     _run: str = field(default_factory=lambda: uuid4().hex[:10])
 
     async def run(self) -> Mapping[str, Json]:
-        """Run the storm. Raises StormPodError, NobodyToAskError and KubeError; the pods are deleted in any case."""
+        """Run the storm, and return the pods' reports. The pods are deleted in any case.
+
+        Raises StormPodError, NobodyToAskError and KubeError.
+        """
         broker = await self._broker()
         storm = self.storm
         manifest = storm_pod(
@@ -185,7 +194,7 @@ class PodStorms:
 
 
 def report_in(log: str, pod: str) -> Json:
-    """Return the report in the log of a pod. Raises StormPodError with the log if there is none."""
+    """Return the report in the log of a pod. Raises StormPodError with the log if the log has no report."""
     start = log.find("{")
     if start >= 0:
         try:

@@ -19,20 +19,23 @@ from kafka_bytes.frames import request_frame
 from sluicegate_operator.cli.storms.storm_report import AttemptOutcome, StormReport
 
 CLIENT_ID = "sluicegate-storm"
-"""Identifies the storm in a broker's audit log."""
+"""The client id of the storm, which identifies the storm in a broker's audit log."""
 CORRELATION_ID = 7
 API_VERSIONS_REQUEST = request_frame(18, 0, CORRELATION_ID, CLIENT_ID)
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-"""SO_LINGER of zero avoids TIME_WAIT: otherwise a long storm would run out of ports."""
+"""SO_LINGER of zero, which avoids TIME_WAIT: otherwise a long storm would run out of ports."""
 IP_BIND_ADDRESS_NO_PORT = 24
-"""Linux: choose the source port at connect, so that ports need to be unique for each target only."""
+"""Linux's socket option to choose the source port at connect: ports then need to be unique for each target only."""
 MAX_BATCH = 256
-"""Number of attempts that begin before answers are read again."""
+"""Maximum number of attempts that begin before answers are read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class StormPlan:
-    """The plan of a storm. `rate` is in attempts per second; with `workers` the loop is closed and `rate` is None."""
+    """The plan of a test storm of connections.
+
+    `rate` is in attempts per second, or None for a closed loop of `workers`.
+    """
 
     address: str
     port: int
@@ -59,7 +62,10 @@ class _Attempt:
 
 
 class Storm:
-    """Runs a storm. Call `run` once; another thread may read `report` while it runs and set `stop`."""
+    """A test storm of connections to one address.
+
+    Call `run` once; another thread may read `report` meanwhile and set `stop`.
+    """
 
     def __init__(self, plan: StormPlan) -> None:
         self.plan = plan

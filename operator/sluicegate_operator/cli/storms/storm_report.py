@@ -8,18 +8,18 @@ PERCENTILES = (50, 90, 99, 99.9)
 
 
 class AttemptOutcome(Enum):
-    """How an attempt ended, as the client sees it."""
+    """The outcome of a connection attempt, as the client sees it."""
 
     ACCEPTED = "accepted"
     """The broker answered an ApiVersions request."""
     CLOSED = "closed"
-    """Connected, then closed by the broker without an answer: a throttled or dropped address."""
+    """The broker closed the connection without an answer: the address is throttled or dropped."""
     REFUSED = "refused"
     """No process listens at the target."""
     TIMED_OUT = "timed_out"
-    """No answer in time: the listener's acceptor waits, or the broker is too slow."""
+    """No answer came in time: the listener's acceptor waits, or the broker is too slow."""
     LOCAL_ERROR = "local_error"
-    """This machine could not make the attempt: no free port, or an address that is not its own."""
+    """This machine could not make the attempt: it has no free port, or does not have the source address."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class SourceCounts:
 
 @dataclass(slots=True)
 class StormReport:
-    """The result of a storm.
+    """The result of a test storm of connections.
 
     `skipped` attempts were due while the maximum of sockets was open; `unfinished` ones were cut off at the end.
     """

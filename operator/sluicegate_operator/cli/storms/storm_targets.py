@@ -12,7 +12,7 @@ OF_A_LISTENER = "listener/"
 
 
 class StormInputError(ValueError):
-    """A target or source that a storm cannot use; the message says what to write instead."""
+    """Error for a target or source that a storm cannot use. The message says what to write instead."""
 
 
 def parse_target(text: str) -> tuple[str, int]:

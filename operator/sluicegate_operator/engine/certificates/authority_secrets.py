@@ -33,7 +33,10 @@ Make = Callable[[CertificateOrder], Awaitable[Sequence[PemPair]]]
 
 
 class UnusableError(Exception):
-    """A Secret prevents the next step; the message is a sentence for users, `reason` that of a condition."""
+    """Error for a Secret of certificates that prevents the next step.
+
+    The message is a sentence for users, `reason` that of a condition.
+    """
 
     def __init__(self, reason: str, problem: str) -> None:
         super().__init__(problem)
@@ -42,9 +45,10 @@ class UnusableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AuthorityFound:
-    """An authority with its key. `renewal` is the value of the annotation for which it was made.
+    """A certificate authority with its key.
 
-    `trusted` are the certificates, by digest, that nodes may trust by its Secret.
+    `renewal` is the value of the annotation for which it was made. `trusted` are the certificates, by digest, that
+    nodes may trust by its Secret.
     """
 
     certificate: AuthorityCertificate
@@ -54,7 +58,10 @@ class AuthorityFound:
 
 
 def words(error: KubeError, secret: str) -> UnusableError | KubeError:
-    """Return a refusal of the API server as a sentence about a Secret; one that may pass stays as it is."""
+    """Return a final refusal of the API server as a sentence about a Secret.
+
+    An error that may pass is returned unchanged.
+    """
     if error.retriable:
         return error
     if isinstance(error, NameTakenError):
@@ -69,7 +76,7 @@ def words(error: KubeError, secret: str) -> UnusableError | KubeError:
 
 
 async def own_secret(secrets: SecretStore, cluster: BrokerCluster, name: str) -> StoredSecret | None:
-    """Return a Secret that the operator has made for this cluster; None if there is none. Raises UnusableError."""
+    """Return a Secret that the operator has made for this cluster; None without it. Raises UnusableError."""
     try:
         found = await secrets.find_secret(cluster.namespace, name)
     except KubeError as error:
@@ -84,7 +91,10 @@ async def own_secret(secrets: SecretStore, cluster: BrokerCluster, name: str) ->
 
 
 class AuthoritySecrets:
-    """Reads authorities, and makes those of clusters without one of the user."""
+    """The Secrets of clusters' authorities.
+
+    It reads authorities, and makes those of clusters without one of the user.
+    """
 
     def __init__(self, secrets: SecretStore, make: Make) -> None:
         self._secrets = secrets
@@ -122,7 +132,7 @@ class AuthoritySecrets:
         return replace(found, trusted={})
 
     async def renew(self, cluster: BrokerCluster, ca: ClusterCa, renewal: str) -> AuthorityFound:
-        """Make an authority, and store it in place of the one before. Raises UnusableError and CertificateError."""
+        """Make an authority, and store it in place of the previous one. Raises UnusableError and CertificateError."""
         before = await self.find(cluster, ca)
         # Each authority has a name of its own, so that OpenSSL tells the old one from the new one.
         [pair] = await self._make(

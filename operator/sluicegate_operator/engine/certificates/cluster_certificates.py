@@ -120,7 +120,7 @@ class _Work:
 
 
 class ClusterCertificates:
-    """Keeps the certificates of clusters with spec.clusterCa. What it remembers is soft state."""
+    """The certificates of clusters with spec.clusterCa. Its memory is soft state."""
 
     def __init__(
         self,
@@ -141,7 +141,10 @@ class ClusterCertificates:
         self._security.forget(key)
 
     async def keep(self, cluster: BrokerCluster, ask: AskNodes) -> CertificatesSeen | None:
-        """Take the next steps, and return the state; None without spec.clusterCa. `ask` returns the nodes' reports."""
+        """Take the next steps of a cluster's certificates; return their state, None without spec.clusterCa.
+
+        `ask` returns the nodes' reports.
+        """
         if (ca := cluster.spec.cluster_ca) is None:
             return None
         known = self._known.setdefault((cluster.namespace, cluster.name), _Known())

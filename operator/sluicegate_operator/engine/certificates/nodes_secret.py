@@ -24,7 +24,10 @@ from sluicegate_operator.resources.secrets.listener_stores import KEYSTORE, TRUS
 
 @dataclass(frozen=True, slots=True)
 class NodesSecret:
-    """The stored Secret, the certificate in it, and the authorities that nodes trust, by digest."""
+    """The stored Secret of nodes' certificates.
+
+    It has the certificate, and the authorities that nodes trust, by digest.
+    """
 
     stored: StoredSecret
     current: StoredCertificate
@@ -32,7 +35,10 @@ class NodesSecret:
 
 
 def nodes_secret(cluster: BrokerCluster, stored: StoredSecret) -> NodesSecret | None:
-    """Return the parsed Secret; None if its certificate is missing, damaged, or of no trusted authority."""
+    """Return the parsed Secret of nodes' certificates.
+
+    None if its certificate is missing, damaged, or of no trusted authority.
+    """
     try:
         text = {
             key: stored.data[key].decode("ascii") for key in (KEYSTORE, TRUSTSTORE, OPERATOR_CERTIFICATE, OPERATOR_KEY)

@@ -15,7 +15,7 @@ from sluicegate_operator.engine.context.first_seen import FirstSeen
 from sluicegate_operator.engine.context.progress import ClusterProgress
 from sluicegate_operator.engine.context.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.external.external import ExternalFleet
+from sluicegate_operator.fleet.external.external_fleet import ExternalFleet
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 from sluicegate_operator.fleet.protocol import Fleet
@@ -40,7 +40,7 @@ Found = TypeVar("Found", bound=Resource)
 
 
 class Events(Protocol):
-    """Records Events."""
+    """Records Kubernetes Events."""
 
     async def record(self, body: Mapping[str, Any], type_: EventType, reason: str, message: str) -> None:
         """Record an Event on the object that `body` names, see `reference`."""
@@ -48,7 +48,10 @@ class Events(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredSecret:
-    """A Secret with its decoded data. `version` changes with each write. `owner` is the uid of its controller."""
+    """A Secret with its decoded data.
+
+    `version` changes with each write. `owner` is the uid of its controller.
+    """
 
     data: Mapping[str, bytes] = field(repr=False)
     version: str
@@ -57,13 +60,13 @@ class StoredSecret:
 
 
 class SecretStore(Protocol):
-    """Secrets of the objects' namespaces. Methods raise KubeError if the API server fails or refuses."""
+    """The Secrets of the objects' namespaces. Methods raise KubeError if the API server fails or refuses."""
 
     async def find_secret(self, namespace: str, name: str) -> StoredSecret | None:
-        """Return a Secret; None if there is none."""
+        """Return a Secret; None if it does not exist."""
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
-        """Return the decoded data of a Secret; None if there is none."""
+        """Return the decoded data of a Secret; None if it does not exist."""
 
     async def apply_secret(self, manifest: Mapping[str, Any]) -> StoredSecret:
         """Create or change a Secret of the operator. Raises NameTakenError if another client owns that name."""
@@ -80,7 +83,7 @@ class ReconcileContext(Protocol):
 
     @property
     def mark(self) -> Callable[[Queue, ClusterKey], None]:
-        """Function that puts a cluster into another queue, by the queue's name."""
+        """Return the function that puts a cluster into another queue, by the queue's name."""
 
     async def gather(self, key: ClusterKey, kinds: Collection[Kind], *, fresh: bool = False) -> Snapshot:
         """Return the cluster, and all objects of these kinds that name it.
@@ -89,7 +92,7 @@ class ReconcileContext(Protocol):
         """
 
     async def pool(self, cluster: BrokerCluster) -> BrokerPool | None:
-        """Return the brokers that have an address now; None while there is none."""
+        """Return the brokers that have an address now; None without such brokers."""
 
     async def write_status(self, resource: Found, status: Status, *, without: Collection[str] = ()) -> Found | None:
         """Write the status if it differs from the present one, without the fields in `without`.
@@ -99,35 +102,35 @@ class ReconcileContext(Protocol):
         """
 
     async def remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
-        """Store these fields of its status durably.
+        """Store these fields of the resource's status durably.
 
-        It returns before the caller makes the change that they describe.
+        The call returns before the caller makes the change that they describe.
         """
 
     async def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
-        """Set the finalizers of an object as it was seen; an object that is gone is ignored.
+        """Set the finalizers of a custom resource. An object that is gone is ignored.
 
-        `body` has the object's apiVersion, kind and metadata.
+        `body` has the object's apiVersion, kind and metadata, in the version that was read.
         """
 
     async def report_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
         """Report in the statuses of these objects that they cannot be read.
 
-        `refusals` keeps refusals that may pass. Raises KubeError only if it concerns all objects.
+        `refusals` keeps refusals that may pass. Raises KubeError only for an error that concerns all objects.
         """
 
     async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:
         """Record an Event on the resource."""
 
     def is_news(self, sentence: str, *subject: Hashable) -> bool:
-        """Return whether the last sentence about the subject was another one."""
+        """Return whether the last sentence about the subject differs from `sentence`."""
 
     def resync_s(self, cluster: BrokerCluster) -> float:
-        """Return the seconds after which everything is reconciled again, also without a known change."""
+        """Return the seconds after which the cluster is reconciled again, also without a known change."""
 
 
 class UserContext(ReconcileContext, SecretStore, Protocol):
-    """The environment of reconcilers of users."""
+    """The environment in which reconcilers of KafkaUsers run."""
 
 
 class ExternalContext(ReconcileContext, Protocol):
@@ -148,7 +151,7 @@ class RollMetrics(Protocol):
 
 
 class FleetContext(ReconcileContext, SecretStore, Protocol):
-    """The environment of reconcilers that change nodes."""
+    """The environment in which reconcilers that change nodes run."""
 
     @property
     def fleet(self) -> Fleet: ...
@@ -157,14 +160,14 @@ class FleetContext(ReconcileContext, SecretStore, Protocol):
     def figures(self) -> RollMetrics: ...
 
     async def pool_of(self, cluster: BrokerCluster, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
-        """Return connections to these brokers; None for no brokers."""
+        """Return a pool of connections to these brokers; None for no brokers."""
 
 
 class QuotaMetrics(Protocol):
-    """Counts quotas for metrics. The methods do nothing unless a class overrides them."""
+    """Counts events of ConnectionQuotas for metrics. The methods do nothing unless a class overrides them."""
 
     def note_quotas(self, key: ClusterKey, states: Mapping[str, str] | None) -> None:
-        """Record the reasons of condition Enforced by ConnectionQuota; None if the cluster has no quotas."""
+        """Record the reason of condition Enforced of each ConnectionQuota; None if the cluster has no quotas."""
         return
 
     def note_drift(self, changes: int) -> None:
@@ -175,7 +178,7 @@ class QuotaMetrics(Protocol):
 
 
 class QuotaContext(ReconcileContext, Protocol):
-    """The environment of the quota path, whose latency is measured and which yields to newer changes."""
+    """The environment of the quota path, which measures its latency and yields to newer changes."""
 
     @property
     def first_seen(self) -> FirstSeen: ...
@@ -185,19 +188,23 @@ class QuotaContext(ReconcileContext, Protocol):
 
     @property
     def is_due(self) -> Callable[[Queue, ClusterKey], bool]:
-        """Function that returns whether that queue must reconcile a cluster again, for a change since it began."""
+        """Return a function that returns whether a queue must reconcile a cluster again.
+
+        It must if the cluster has changed since the queue began with it.
+        """
 
 
 def recheck_s(context: ReconcileContext, cluster: BrokerCluster) -> float:
     """Return the seconds until the next reconcile of something that watches and controllers report.
 
-    It finds only what they have missed, and what only brokers report, for example a tag that a user sets on a broker.
+    This reconcile finds only what they have missed, and what only brokers report, for example a tag that a user sets on
+    a broker.
     """
     return RESYNCS_A_LOOK * context.resync_s(cluster)
 
 
 def reference(resource: Resource) -> dict[str, Any]:
-    """Return the fields that identify an object, as it was seen."""
+    """Return the fields that identify an object, in the version that was read."""
     meta = resource.metadata
     named = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "resourceVersion": meta.resource_version}
     return {"apiVersion": resource.api_version, "kind": type(resource).__name__, "metadata": named}

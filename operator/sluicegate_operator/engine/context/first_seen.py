@@ -8,21 +8,25 @@ from typing import Any
 from sluicegate_operator.api.schema.metadata import Resource
 
 Generation = tuple[str, int]
-"""Uid and generation of an object."""
+"""The uid and the generation of an object."""
 
 
 @dataclass(slots=True)
 class FirstSeen:
-    """When this operator first saw the newest generation of each object; bounded by the number of objects.
+    """The time when this operator first saw the newest generation of each object.
 
-    Only the newest generation is kept, because no caller needs an older one.
+    Its size is bounded by the number of objects. Only the newest generation is kept, because no caller needs an older
+    one.
     """
 
     _newest: dict[str, tuple[int, datetime]] = field(default_factory=dict)
     """The newest generation of each object and the time at which it was first seen, by uid."""
 
     def note(self, body: Mapping[str, Any], at: datetime | None = None) -> None:
-        """Record the object's generation. `at`: when it got this generation, if that is known; now otherwise."""
+        """Record when the operator first saw the object's generation.
+
+        `at` is the time of this generation if it is known; now otherwise.
+        """
         meta = body["metadata"]
         uid, generation = meta["uid"], meta.get("generation", 0)
         if generation > self._generation(uid):

@@ -10,7 +10,10 @@ from sluicegate_operator.kafka_admin.security.client_security import PLAINTEXT, 
 
 
 class Pools:
-    """One client for each cluster; connections to brokers that are gone are closed."""
+    """The connections to brokers: one client for each cluster.
+
+    Connections to brokers that are gone are closed.
+    """
 
     def __init__(self, may_write: Callable[[], bool] = lambda: True) -> None:
         self._may_write = may_write
@@ -21,7 +24,10 @@ class Pools:
     async def of(
         self, key: ClusterKey, brokers: tuple[BrokerAddress, ...], security: ClientSecurity = PLAINTEXT
     ) -> BrokerPool | None:
-        """Return the pool for these brokers; None without brokers. Other credentials make new connections."""
+        """Return the pool of connections to these brokers; None without brokers.
+
+        Other credentials make new connections.
+        """
         if not brokers:
             return None
         if self._security.get(key, security) != security:

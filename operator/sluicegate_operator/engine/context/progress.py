@@ -19,7 +19,7 @@ class ClusterProgress:
 
     roll: RollStep | None = None
     no_roll: NoRoll | None = None
-    """Why the last reconcile planned no roll; None if it planned one, and before the first reconcile."""
+    """Why the last reconcile planned no roll; None if one was planned, and before the first reconcile."""
     roll_generation: int = 0
     """Generation of the BrokerCluster from which `roll` and `scale` were derived."""
     rolling: bool | None = None
@@ -30,18 +30,21 @@ class ClusterProgress:
     """Generation of the BrokerCluster from which `config_lagging` and `config_refused` were derived."""
     config_lagging: Mapping[int, str] = field(default_factory=dict)
     config_refused: str = ""
-    told: Mapping[int, BrokerWords] = field(default_factory=dict)
-    """The brokers' last reports about themselves."""
+    described: Mapping[int, BrokerWords] = field(default_factory=dict)
+    """The last reports of brokers about themselves, by broker id."""
     damage: Mapping[int, BrokerDamage] | None = None
     """Damaged offsets by broker id; None before a broker has answered."""
     controller_id: int | None = None
-    """The last known active controller; None before one was seen, -1 after none has answered for a minute."""
+    """Id of the last known active controller.
+
+    None before a controller was seen, -1 after none has answered for a minute.
+    """
     silence: str = ""
     """Why the active controller is unknown.
 
-    It is empty if one answers, and before none has answered for a minute.
+    Empty if a controller answers, and before none has answered for a minute.
     """
     gate_refused: str = ""
-    """Why the readiness gate of a broker's pod is not set, if the API server refuses it for good."""
+    """Why the readiness gate of a broker's pod is not set; empty unless the API server refuses that for good."""
     unreachable: Mapping[int, str] = field(default_factory=dict)
     """Brokers that have not answered the quota path for long, with the cause."""

@@ -13,13 +13,13 @@ from sluicegate_operator.engine.context.pools import Pools
 from sluicegate_operator.engine.context.progress import ClusterProgress
 from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.external.external import ExternalFleet
+from sluicegate_operator.fleet.external.external_fleet import ExternalFleet
 from sluicegate_operator.fleet.external.external_security import ReadSecret, SecretUnusableError, no_secrets
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.fleet.node_security import NodeSecurity, NoNodeSecurityError
 from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 from sluicegate_operator.fleet.protocol import Fleet
-from sluicegate_operator.planning.external.external import Sibling
+from sluicegate_operator.planning.external.external_status import Sibling
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,10 @@ AnyFleet = TypeVar("AnyFleet", bound=Fleet)
 
 
 class SharedContext(Generic[AnyFleet]):
-    """Keeps the progress of clusters, the connections to their brokers, and the last sentence about each subject."""
+    """The part of reconcilers' environment that both operators share.
+
+    It keeps the progress of clusters, the connections to their brokers, and the last sentence about each subject.
+    """
 
     def __init__(
         self,
@@ -50,7 +53,10 @@ class SharedContext(Generic[AnyFleet]):
         self._pools = Pools(may_write)
 
     async def pool(self, cluster: BrokerCluster) -> BrokerPool | None:
-        """Return the brokers that have an address now; None while there is none. Connections are kept between calls."""
+        """Return the brokers that have an address now; None without such brokers.
+
+        Connections are kept between calls.
+        """
         key = (cluster.namespace, cluster.name)
         if not cluster.spec.is_external:
             return await self.pool_of(cluster, await self.fleet.broker_addresses(cluster))
@@ -63,7 +69,7 @@ class SharedContext(Generic[AnyFleet]):
         return await self._pools.of(key, brokers, security)
 
     async def pool_of(self, cluster: BrokerCluster, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
-        """Return connections to these brokers of a bundled cluster; None without brokers or without a certificate."""
+        """Return a pool of these brokers of a bundled cluster; None without brokers or without a certificate."""
         try:
             security = await self.node_security.of(cluster)
         except NoNodeSecurityError as error:
@@ -74,7 +80,7 @@ class SharedContext(Generic[AnyFleet]):
         return await self._pools.of((cluster.namespace, cluster.name), brokers, security)
 
     def is_news(self, sentence: str, *subject: Hashable) -> bool:
-        """Return whether the last sentence about the subject was another one. It keeps repetitions out of logs."""
+        """Return whether the last sentence about the subject differs from `sentence`: logs leave repetitions out."""
         return self._said.note(subject, sentence, asyncio.get_running_loop().time()) is None
 
     async def forget_cluster(self, key: ClusterKey) -> None:

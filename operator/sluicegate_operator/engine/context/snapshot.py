@@ -17,12 +17,12 @@ from sluicegate_operator.kube.http.kinds import Kind
 Found = TypeVar("Found", bound=Resource)
 
 ClusterKey = tuple[str, str]
-"""Namespace and name of a BrokerCluster, whether or not it exists."""
+"""The namespace and name of a BrokerCluster, whether or not it exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An object as the API server stores it, and why this operator cannot read it."""
+    """An object that this operator cannot read, as the API server stores it, and why."""
 
     kind: Kind
     body: Mapping[str, Any]
@@ -37,7 +37,7 @@ class Unreadable:
 
 
 class UnreadableClusterError(Exception):
-    """There is a BrokerCluster of that name, so it must not be treated as missing."""
+    """Error for a BrokerCluster that exists and cannot be read, so it must not be treated as missing."""
 
     def __init__(self, unreadable: Unreadable) -> None:
         super().__init__(str(unreadable))
@@ -46,7 +46,7 @@ class UnreadableClusterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LeavingObject:
-    """A deleted object that waits for the operator's finalizer."""
+    """A deleted object that exists until the operator removes its finalizer."""
 
     body: Mapping[str, Any]
 
@@ -61,9 +61,9 @@ class LeavingObject:
 
 @dataclass(frozen=True, slots=True)
 class LeavingTopic(LeavingObject):
-    """A deleted Topic.
+    """A deleted Topic that exists until the operator removes its finalizer.
 
-    `topic` is None if it cannot be read, and `why` then has the cause.
+    `topic` is None if the object cannot be read, and `why` then has the cause.
     """
 
     topic: Topic | None
@@ -72,7 +72,10 @@ class LeavingTopic(LeavingObject):
 
 @dataclass(frozen=True, slots=True)
 class LeavingUser(LeavingObject):
-    """A deleted KafkaUser. `user` is None if the object cannot be read, and `why` then has the cause."""
+    """A deleted KafkaUser that exists until the operator removes its finalizer.
+
+    `user` is None if the object cannot be read, and `why` then has the cause.
+    """
 
     user: KafkaUser | None
     why: str = ""
@@ -80,7 +83,7 @@ class LeavingUser(LeavingObject):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The objects of one cluster, as they were read for one reconcile.
+    """The objects of one cluster that one reconcile has read.
 
     `resources` are the readable objects that name this cluster, by model; `unreadable` are the others.
     """

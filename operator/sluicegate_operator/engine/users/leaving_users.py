@@ -22,7 +22,10 @@ log = logging.getLogger(__name__)
 
 
 class LeavingUsers:
-    """Keeps the finalizers of KafkaUsers until brokers have no credentials, ACLs and quotas of their users."""
+    """The finalizers of KafkaUsers.
+
+    They stay until brokers have no credentials, ACLs and quotas of the users.
+    """
 
     def __init__(self, context: ReconcileContext, deletion_s: float) -> None:
         self._context = context
@@ -31,7 +34,7 @@ class LeavingUsers:
         """Time of the first failed try, by uid."""
 
     async def set_finalizer(self, user: KafkaUser) -> None:
-        """Set the finalizer before anything is set on brokers."""
+        """Set the finalizer before anything of the user is set on brokers."""
         if FINALIZER not in user.metadata.finalizers:
             await self._context.set_finalizers(reference(user), [*user.metadata.finalizers, FINALIZER])
 
@@ -44,7 +47,10 @@ class LeavingUsers:
         *,
         is_gone: bool,
     ) -> bool:
-        """Return whether none is left that waits. `is_gone`: there is no BrokerCluster of that name."""
+        """Remove the users of deleted KafkaUsers from the brokers. Return whether none of them waits.
+
+        `is_gone`: there is no BrokerCluster of that name.
+        """
         now_s, waiting = asyncio.get_running_loop().time(), {}
         tried = self._since_s.get(key, {})
         for one in leaving:

@@ -17,7 +17,7 @@ _BYTES = 24
 
 
 class PasswordError(Exception):
-    """A password cannot be made or read; `trouble` is for the status."""
+    """Error for a password that cannot be made or read. `trouble` is for the status."""
 
     def __init__(self, trouble: UserTrouble) -> None:
         super().__init__(trouble.message)
@@ -25,7 +25,7 @@ class PasswordError(Exception):
 
 
 async def password_of(store: SecretStore, user: KafkaUser) -> tuple[str, str]:
-    """Return the password, and the version of its Secret, after the Secret was written.
+    """Return a user's password, and the version of the Secret that now has it.
 
     Both are empty without authentication. Raises PasswordError, and KubeError for a refusal that may pass.
     """

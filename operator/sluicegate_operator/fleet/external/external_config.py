@@ -12,7 +12,10 @@ from sluicegate_operator.kafka_admin.views import ConfigEntry, Configs
 
 
 async def why_not_dynamic(pool: BrokerPool, keys: Collection[str]) -> dict[str, str]:
-    """Return a sentence for each key that must not be set, by key. Raises what BrokerPool.ask_any raises."""
+    """Return why keys must not be set dynamically: a sentence for each such key, by key.
+
+    Raises the errors of BrokerPool.ask_any.
+    """
     if not keys:
         return {}
 

@@ -24,16 +24,16 @@ FRESH_S = 10.0
 """Seconds for which the content of Secrets is used before they are read again."""
 
 ReadSecret = Callable[[str, str], Awaitable[Mapping[str, bytes] | None]]
-"""Function that returns the data of a Secret by namespace and name; None if there is none. Raises KubeError."""
+"""Function that returns the data of a Secret by namespace and name; None without it. It raises KubeError."""
 
 
 async def no_secrets(namespace: str, name: str) -> Mapping[str, bytes] | None:
-    """Find no Secret: for a process without an API server."""
+    """Return None, for a process without an API server."""
     return None
 
 
 class SecretUnusableError(Exception):
-    """A Secret is missing, or has not what the spec expects; the message is a sentence for users."""
+    """Error for a Secret that is missing, or lacks what the spec expects. The message is a sentence for users."""
 
 
 @dataclass(slots=True)
@@ -46,14 +46,14 @@ class _Read:
 
 
 class ExternalSecurity:
-    """The settings by cluster. Belongs to one event loop."""
+    """The security settings of external clusters, by cluster. Belongs to one event loop."""
 
     def __init__(self, read_secret: ReadSecret = no_secrets) -> None:
         self._read_secret = read_secret
         self._known: defaultdict[tuple[str, str], _Read] = defaultdict(_Read)
 
     async def of(self, cluster: BrokerCluster) -> ClientSecurity:
-        """Return the settings of the cluster. Raises SecretUnusableError."""
+        """Return the security settings of the cluster. Raises SecretUnusableError."""
         if cluster.spec.external is None:
             return PLAINTEXT
         known = self._known[cluster.namespace, cluster.name]

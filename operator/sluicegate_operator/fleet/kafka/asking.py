@@ -17,19 +17,22 @@ Question = Callable[[BrokerAddress, BrokerHandle], Awaitable[Answer]]
 
 ASK_TIMEOUT_S = 2.0
 DOWN_TIMEOUT_S = 0.25
-"""Timeout for a broker that is not ready. It may still answer, and gets the full timeout once it is ready."""
+"""Timeout in seconds for a broker that is not ready.
+
+Such a broker may still answer; a ready one gets the full timeout.
+"""
 STRAGGLER_S = 0.3
-"""Seconds that other brokers' answers wait for a ready but silent broker: a frozen one, whose pod is still ready."""
+"""Seconds that other brokers' answers wait for a broker that is ready but silent, such as a frozen one."""
 
 
 def serving_brokers(wanted: Iterable[int], pool: "BrokerPool | None") -> tuple[int, ...]:
-    """Return ids of the wanted brokers, and of brokers to be removed that still serve clients."""
+    """Return the ids of wanted brokers, and of brokers to be removed that still serve clients."""
     serving = (broker.broker_id for broker in pool.brokers if broker.up) if pool is not None else ()
     return tuple(sorted({*wanted, *serving}))
 
 
 class NoBrokerError(Exception):
-    """No broker could be reached; the message has the cause for each."""
+    """No broker of the cluster could be reached. The message has the cause for each broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,10 @@ class BrokerPool:
         return replace(self, brokers=tuple(replace(b, up=b.up and b.broker_id not in silent) for b in self.brokers))
 
     def barring(self, answers: Mapping[int, object]) -> "BrokerPool":
-        """Return a pool that does not query the brokers without an answer: what they should have depends on it."""
+        """Return a pool that does not query the brokers without an answer.
+
+        The limits that these brokers should have depend on their answer.
+        """
         why = {broker_id: answer.reason for broker_id, answer in answers.items() if isinstance(answer, Unreachable)}
         return replace(self, brokers=tuple(replace(b, barred=why.get(b.broker_id, b.barred)) for b in self.brokers))
 
@@ -82,7 +88,7 @@ class BrokerPool:
         brokers: Iterable[BrokerAddress] | None = None,
         straggler_s: float = STRAGGLER_S,
     ) -> dict[int, Answer | Unreachable]:
-        """Return the answers by broker id. After the first answer, the other brokers have `straggler_s` left."""
+        """Return the brokers' answers by broker id. After the first answer, other brokers have `straggler_s` left."""
         asked = self.brokers if brokers is None else tuple(brokers)
         tasks = {broker.broker_id: asyncio.create_task(self.ask(broker, question)) for broker in asked}
         try:
@@ -98,10 +104,10 @@ class BrokerPool:
             await asyncio.gather(*tasks.values(), return_exceptions=True)
 
     async def ask_any(self, question: Question[Answer]) -> Answer:
-        """Return the first answer; a refusal (KafkaApiError) counts as one. Raises NoBrokerError.
+        """Return the first answer of any broker; a refusal (KafkaApiError) counts as an answer. Raises NoBrokerError.
 
         Use it only for requests that may be executed twice. A broker that did not answer may have executed the request.
-        After STRAGGLER_S the next broker gets it as well, while the first may still execute it.
+        After STRAGGLER_S the next broker gets the request as well, while the first may still execute it.
         """
         reasons: list[str] = []
         waiting = sorted(self.brokers, key=lambda broker: (not broker.up, self.handle(broker).is_away))

@@ -13,9 +13,16 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.asking import STRAGGLER_S, BrokerPool, NoBrokerError, Unreachable
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
-from sluicegate_operator.kafka_admin.errors import FencedError, KafkaAdminError, KafkaApiError, UnsupportedApiError
+from sluicegate_operator.kafka_admin.errors import (
+    FencedError,
+    KafkaAdminError,
+    KafkaApiError,
+    UnsupportedApiError,
+    is_refusal,
+)
 from sluicegate_operator.kafka_admin.quotas import requests
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
+from sluicegate_operator.planning.limits.connection_groups import CLUSTER
 from sluicegate_operator.planning.limits.limits import (
     IP,
     Action,
@@ -29,20 +36,23 @@ from sluicegate_operator.planning.limits.limits import (
 from sluicegate_operator.planning.listeners.listeners import LISTENERS, listener_ports
 
 SINGLES_MIN, SINGLES_SHARE = 8, 40
-"""A request for one entity costs about as much as 40 entities in the answer to a request for all."""
+"""Limits up to which entities are read one by one.
+
+A request for one entity costs about as much as 40 entities in the answer to a request for all.
+"""
 SINGLES_AT_A_TIME = 2
-"""Concurrent requests for each broker: a hundred brokers are queried in the same event loop iteration."""
+"""Number of concurrent requests to each broker: a hundred brokers are queried in the same event loop iteration."""
 
 STRAGGLER_A_QUOTA_S = 0.0001
-"""Additional seconds for each client quota that a broker may take longer than the others.
+"""Seconds for each client quota that a broker may take longer than the others.
 
 They apply to a broker whose whole configuration is read.
 """
 TIMED_OUT = "REQUEST_TIMED_OUT"
-"""A broker's answer if its controller has not answered."""
+"""Error code in a broker's answer if the broker's controller has not answered."""
 
 Unanswered = Callable[[int, Iterable[LimitKey]], None]
-"""Called with a broker and with limits whose change it has received and not answered."""
+"""Function that is called with a broker and limits whose change the broker has received and not answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +65,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """The limits to read from each broker; None is all of them. `total`: how many client quotas there may be."""
+    """The limits to read from each broker.
+
+    `asked` None is all limits of a broker. `total`: how many client quotas there may be.
+    """
 
     asked: Mapping[int, frozenset[LimitKey] | None]
     total: int
@@ -125,15 +138,15 @@ async def observe_limits(
 ) -> dict[int, ObservedLimits | Unreachable]:
     """Return the limits that each broker reports.
 
-    Without `keys` these are its whole dynamic configuration and the rates of all addresses, also limits that no quota
-    wants.
+    Without `keys` the result has each broker's whole dynamic configuration and the rates of all addresses, also limits
+    that no quota wants.
     """
     asked = None if keys is None else frozenset(keys)
     return await read_limits(pool, Questions({broker.broker_id: asked for broker in pool.brokers}, 0, (IP,)))
 
 
 def config_layer(configs: Configs, source: ConfigSource) -> dict[str, str]:
-    """Return the values that one layer sets.
+    """Return the values that one layer of the configuration sets.
 
     The synonyms of a listener's key include the broker-wide key, which is another key.
     """
@@ -148,7 +161,7 @@ def config_layer(configs: Configs, source: ConfigSource) -> dict[str, str]:
 async def apply_actions(
     pool: BrokerPool, actions: Sequence[Action], unanswered: Unanswered = lambda broker_id, keys: None
 ) -> tuple[Failure, ...]:
-    """Make all changes at once. Return the changes that could not be made.
+    """Make all changes of limits at once. Return the changes that could not be made.
 
     `unanswered` is called for brokers that may still make a change, also if another broker has made it. A change for
     the whole cluster goes through any broker, so a broker that is down does not matter. Only the broker itself removes
@@ -213,18 +226,37 @@ async def _alter_configs(pool: BrokerPool, action: SetBrokerConfigs, unanswered:
 async def _alter_quotas(
     pool: BrokerPool, actions: Mapping[QuotaKey, SetQuota], unanswered: Unanswered
 ) -> list[Failure]:
-    """Alter quotas, with one timeout for each request: thousands of limits need many requests."""
+    """Alter quotas, with one timeout for each request: thousands of limits need many requests.
+
+    A controller of an earlier release refuses a connection group with a rate of the cluster. The group is then sent
+    without that key, because a limit of each broker is stricter than none.
+    """
     left = {key: action.value for key, action in actions.items()}
     failures: list[Failure] = []
     for page in list(requests(left)):
         try:
             refused = await _alter_page(pool, page, unanswered)
+            if rest := _without_cluster(page, refused):
+                again = await _alter_page(pool, rest, unanswered)
+                refused = {key: error for key, error in refused.items() if key not in rest} | dict(again)
         except (KafkaAdminError, NoBrokerError) as error:
             return failures + [Failure(actions[key], error) for key in left]
         failures += [Failure(actions[key], error) for key, error in refused.items()]
         for key in page:
             del left[key]
     return failures
+
+
+def _without_cluster(
+    page: Mapping[QuotaKey, float | None], refused: Mapping[QuotaKey, KafkaApiError]
+) -> dict[QuotaKey, float | None]:
+    """Return the other values of the refused groups that would have a rate of the cluster."""
+    of_cluster = {
+        entity
+        for (entity, name), error in refused.items()
+        if name == CLUSTER and page[entity, name] is not None and is_refusal(error)
+    }
+    return {key: value for key, value in page.items() if key[0] in of_cluster and key[1] != CLUSTER}
 
 
 async def _alter_page(

@@ -60,7 +60,7 @@ class ClaimsSeen:
     """The volume claims of a cluster after a reconcile.
 
     `make`: claims that nodes need and that do not exist; see `make_claims`. `retried`: a refusal to change a claim that
-    may pass. Nodes can use such a claim, so they do not wait for it.
+    may pass. Nodes can use such a claim, so they do not wait for the change.
     """
 
     volumes: VolumesSeen
@@ -104,10 +104,11 @@ async def reconcile_claims(
 
 
 async def make_claims(kube: KubeClient, cluster: BrokerCluster, new: Iterable[NewVolume]) -> None:
-    """Create claims that have the annotation `cluster-id`: claims that the StatefulSet creates lack it.
+    """Create claims that have the annotation `cluster-id`, which claims of the StatefulSet lack.
 
-    Raises KubeConflictError if a claim with the name exists by now. A KubeError is raised after all other claims have
-    been created.
+    If a create fails, the other claims are created first, and then the KubeError is raised: KubeConflictError if a
+    claim of the name exists by now. A refusal for good, such as that of a quota, is only logged: the StatefulSet meets
+    the same refusal, and its Events report it.
     """
     refusals = Refusals()
     for one in new:
@@ -204,7 +205,7 @@ async def _patch(
 
 
 def template_size(node_set: Mapping[str, Any]) -> str:
-    """Return the size of the volume claims that a StatefulSet creates; empty if it creates none."""
+    """Return the size of the volume claims that a StatefulSet creates; empty if there are none."""
     templates = node_set["spec"].get("volumeClaimTemplates")
     if not templates:
         return ""
@@ -213,7 +214,7 @@ def template_size(node_set: Mapping[str, Any]) -> str:
 
 
 def keep_template_size(child: Mapping[str, Any], node_set: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `child` so that it can be applied to the existing StatefulSet: volumeClaimTemplates are immutable.
+    """Return `child` in a form that can be applied to the existing StatefulSet: its volumeClaimTemplates are immutable.
 
     Raises KubeError if that StatefulSet creates no volume claims.
     """
@@ -255,7 +256,7 @@ async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan, ref
 
 
 async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
-    """Make the cluster an owner of the claims with its data, or remove it, as in spec.storage.deleteClaims.
+    """Make the cluster an owner of the claims with its data, or remove this owner, as in spec.storage.deleteClaims.
 
     `cluster` may be deleted already. Raises KubeError, when all other claims have been tried; one that may pass comes
     first, such as KubeConflictError for a claim that another client changed or deleted meanwhile. A refusal that

@@ -30,8 +30,8 @@ ASK_TIMEOUT_S = 2.0
 class ControllerPlace:
     """The address of one controller.
 
-    `cluster_id`: the id of its cluster, empty if unknown. Another cluster's controller may have got the address of a
-    pod that is gone.
+    `cluster_id`: the id of the controller's cluster, empty if unknown. Another cluster's controller may have got the
+    address of a pod that is gone.
     """
 
     node_id: int
@@ -43,7 +43,7 @@ class ControllerPlace:
 
 @dataclass(frozen=True, slots=True)
 class ControllerView:
-    """The view of the active controller. `overview` is None if none answered; `unseen` then has the cause."""
+    """The view of the active controller. Without an answer, `overview` is None and `unseen` has the cause."""
 
     overview: ClusterOverview | None = None
     active: ControllerPlace | None = None
@@ -61,7 +61,7 @@ async def controller_view(controllers: Sequence[ControllerPlace], timeout_s: flo
 
 
 async def newer_view(active: ControllerPlace, version: str, wait_s: float) -> ControllerView:
-    """Return that controller's view when it is newer than `version`, or after `wait_s`."""
+    """Return the view of the controller `active` when the view is newer than `version`, or after `wait_s`."""
     return await _ask(active, wait_s + ASK_TIMEOUT_S, f"{VIEW_PATH}?after={quote(version)}&wait={wait_s:g}")
 
 
@@ -104,9 +104,9 @@ async def fence(
     may_write: Callable[[], bool] = lambda: True,
     security: ClientSecurity = PLAINTEXT,
 ) -> dict[FenceOrder, KafkaApiError]:
-    """Report to the controller that these brokers are gone: their sessions end now. Return the refused orders.
+    """Report to the controller that these brokers are gone. Return the refused orders.
 
-    Raises KafkaAdminError if the controller does not answer.
+    The sessions of these brokers end at once. Raises KafkaAdminError if the controller does not answer.
     """
     refused = {}
     async with AdminClient([(active.host, active.port)], may_write=may_write, security=security) as client:

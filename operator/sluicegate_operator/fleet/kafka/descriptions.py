@@ -18,7 +18,7 @@ ASK_TIMEOUT_S = 2.0
 async def ask_descriptions(
     brokers: Iterable[BrokerAddress], security: ClientSecurity = PLAINTEXT
 ) -> dict[int, BrokerWords]:
-    """Return the reports by broker id, including offline brokers. Raises KafkaAdminError."""
+    """Return the brokers' reports about themselves by broker id, including offline brokers. Raises KafkaAdminError."""
     ready_first = sorted(brokers, key=lambda broker: not broker.up)
     addresses = [(broker.host, broker.port) for broker in ready_first]
     async with AdminClient(addresses, request_timeout_s=ASK_TIMEOUT_S, security=security) as client:

@@ -18,14 +18,15 @@ from sluicegate_operator.planning.limits.limits import ObservedLimits, SetBroker
 READ_BACK_PAUSE_S = 0.05
 
 Remember = Callable[[tuple[str, ...]], Awaitable[None]]
-"""Function that stores the managed keys durably: it returns before any of them is set."""
+"""Function that stores the managed keys durably. It returns before any of the keys is set."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedConfig:
-    """The wanted configuration. `managed` are the keys that the operator has set, and `own` the tags of each broker.
+    """The wanted dynamic configuration of brokers.
 
-    `deadline_s`: seconds that brokers may take to report a change.
+    `managed` are the keys that the operator has set, and `own` the tags of each broker. `deadline_s`: seconds that
+    brokers may take to report a change.
     """
 
     desired: Mapping[str, str]
@@ -38,7 +39,7 @@ class WantedConfig:
 
 @dataclass(frozen=True, slots=True)
 class ConfigResult:
-    """The result of one run.
+    """The result of bringing brokers to a configuration.
 
     `changes` are the differences that were found. `lagging`: what each broker that answered lacks; `unseen`: why the
     others did not answer.

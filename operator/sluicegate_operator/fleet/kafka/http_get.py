@@ -10,14 +10,14 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """Status code and body of an answer, whatever the code."""
+    """An HTTP answer: its status code, whatever that is, and its body."""
 
     status: int
     body: str
 
 
 async def http_get(address: Address, path: str, *, timeout_s: float = 2.0) -> HttpAnswer:
-    """Send a GET request; `address` is host and port.
+    """Send a GET request to `address`, a host and a port.
 
     Raises OSError (TimeoutError included) without a complete answer in time.
     """

@@ -25,7 +25,7 @@ from sluicegate_operator.planning.listeners.listeners import (
 
 
 async def ask_listeners(pool: BrokerPool, names: Collection[str]) -> dict[int, OpenListeners]:
-    """Return the open listeners by broker id; a broker that does not answer is left out.
+    """Return the open listeners by broker id. A broker that does not answer is left out.
 
     `names`: listeners whose trusted proxies are read as well.
     """
@@ -41,9 +41,9 @@ async def ask_listeners(pool: BrokerPool, names: Collection[str]) -> dict[int, O
 
 @dataclass(frozen=True, slots=True)
 class ListenerOutcome:
-    """The outcome for the listeners of one broker.
+    """The outcome of changes of one broker's listeners.
 
-    `refused`: the broker's message by name; `changed`: changed listeners.
+    `refused`: the broker's message by listener name; `changed`: changed listeners.
     """
 
     changed: tuple[str, ...] = ()
@@ -53,9 +53,9 @@ class ListenerOutcome:
 async def set_listeners(
     pool: BrokerPool, now: Mapping[int, OpenListeners], wanted: Mapping[int, OpenListeners]
 ) -> dict[int, ListenerOutcome]:
-    """Set the listeners of brokers that differ; other brokers are left out. Errors of brokers are in the result.
+    """Set the listeners of brokers whose listeners differ. Errors of brokers are in the result.
 
-    A broker that does not answer counts as unchanged.
+    Other brokers are left out. A broker that does not answer counts as unchanged.
     """
     todo = [b for b in pool.brokers if b.broker_id in now and differing(now[b.broker_id], wanted[b.broker_id])]
     told = await asyncio.gather(*(_set(pool.only(b.broker_id), b, now[b.broker_id], wanted[b.broker_id]) for b in todo))

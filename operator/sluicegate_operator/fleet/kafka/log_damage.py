@@ -18,7 +18,7 @@ _RANGES_NAMED_MAX = 3
 async def ask_log_damage(
     brokers: Iterable[BrokerAddress], security: ClientSecurity = PLAINTEXT
 ) -> dict[int, BrokerDamage]:
-    """Return the damage by broker id; a broker that does not answer is left out."""
+    """Return the damaged offsets by broker id. A broker that does not answer is left out."""
     slots = asyncio.Semaphore(ASKED_AT_A_TIME)
     found: dict[int, BrokerDamage] = {}
 

@@ -40,7 +40,7 @@ _REPORT = re.compile(r"(\w+)(?: \((.*)\))?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class ObserversResult:
-    """The result of one run.
+    """The result of bringing brokers to a plan of observers.
 
     `changes` are the differences that were found. `observed`: the reports of each broker that answered; `unseen`: why
     the others did not.

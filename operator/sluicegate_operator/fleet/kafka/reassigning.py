@@ -23,10 +23,10 @@ from sluicegate_operator.planning.topics.topics import ObservedTopic, PartitionL
 
 @dataclass(frozen=True, slots=True)
 class BrokersWanted:
-    """The wanted brokers.
+    """The brokers that a cluster should have.
 
-    `expected`: how many the cluster should have. `staying_below`: brokers with this id or a larger one are to be
-    removed; None if no broker is.
+    `expected` is their number. `staying_below`: brokers with this id or a larger one are to be removed; None if no
+    broker is.
     """
 
     expected: int
@@ -34,7 +34,7 @@ class BrokersWanted:
 
 
 def plan_of(topic: Topic, observed: ObservedTopic | None) -> ReplicasPlan:
-    """Return the progress of the change of the number of replicas, without any move."""
+    """Return the progress of a topic's change of the number of replicas, without any move."""
     if topic.spec.replicas is None or observed is None or not observed.layout:
         return NO_CHANGE
     return plan_replicas(topic.topic_name, topic.spec.replicas, observed.layout)
@@ -43,7 +43,7 @@ def plan_of(topic: Topic, observed: ObservedTopic | None) -> ReplicasPlan:
 async def reassign_replicas(
     pool: BrokerPool, topic: Topic, observed: ObservedTopic | None, brokers: BrokersWanted
 ) -> ReplicasPlan:
-    """Send the next moves of the topic. Return what is left to do, and why partitions were refused.
+    """Send the next moves of the topic's replicas. Return the remaining work, and why partitions were refused.
 
     Raises KafkaAdminError if the brokers refuse, NoBrokerError if none can be reached.
     """

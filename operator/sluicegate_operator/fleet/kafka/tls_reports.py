@@ -15,7 +15,10 @@ ASKED_AT_A_TIME = 16
 
 @dataclass(frozen=True, slots=True)
 class NodePlaced:
-    """A node by name. `http` is None if it has no address yet. `leaving`: it ends, so it need not answer."""
+    """A node and its HTTP address.
+
+    `http` is None if the node has no address yet. `leaving`: the node ends, so it need not answer.
+    """
 
     name: str
     http: Address | None
@@ -23,7 +26,7 @@ class NodePlaced:
 
 
 async def ask_in_force(nodes: Iterable[NodePlaced]) -> Sequence[NodeInForce]:
-    """Return the reports. Nodes that leave and do not answer are left out."""
+    """Return the nodes' reports about their certificates. Nodes that leave and do not answer are left out."""
     slots = asyncio.Semaphore(ASKED_AT_A_TIME)
 
     async def ask(node: NodePlaced) -> NodeInForce | None:
@@ -49,7 +52,10 @@ async def _ask(node: NodePlaced) -> NodeInForce:
 
 
 def parsed_report(name: str, body: str) -> NodeInForce:
-    """Return the report of a node by its answer. Listeners of clients have other certificates and do not count."""
+    """Return a node's report about its certificates, from its answer.
+
+    Listeners of clients have others, which do not count.
+    """
     try:
         told = [one for one in json.loads(body)["listeners"] if one["listener"] in ("INTERNAL", "CONTROLLER")]
         in_force = frozenset((str(one["certificate"]), frozenset(map(str, one["authorities"]))) for one in told)

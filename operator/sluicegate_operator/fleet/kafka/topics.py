@@ -50,30 +50,36 @@ NO_ERRORS: Mapping[type, tuple[str, ...]] = {
     CreateTopic: ("TOPIC_ALREADY_EXISTS",),
     DeleteTopic: (UNKNOWN, "UNKNOWN_TOPIC_ID"),
 }
-"""Refusals because the topic already is as the action would make it."""
+"""The refusals by which an action already has its effect, by the type of the action."""
 BROKERS_DEFAULT = -1
 """Kafka's number for default.replication.factor replicas."""
 NOT_MOVING = ReassignmentView((), (), ())
 
 
 SeenTopics = Mapping[str, ObservedTopic | None]
-"""Topics as brokers report them, by Kafka's name; None if the topic does not exist."""
+"""Topics as brokers report them, by Kafka's name; None for a topic that does not exist."""
 NOT_SEEN: SeenTopics = MappingProxyType({})
 
 
 class TopicRecords(Protocol):
-    """Stores durably what Kafka does not record about a topic. The methods raise errors of the store."""
+    """Stores durably what Kafka does not record about a topic. Methods raise errors of the store."""
 
     async def remember_keys(self, managed: tuple[str, ...]) -> None:
-        """Store the managed keys: it returns before any of them is set."""
+        """Store the names of the configuration keys that the operator manages.
+
+        The call returns before any of the keys is set.
+        """
 
     async def govern(self, topic_id: str, found: ObservedTopic | None, changes: Sequence[TopicAction]) -> None:
-        """Store the id of the topic that was just created or adopted. `found` is the topic before `changes`."""
+        """Store the id of the topic that was just created or adopted.
+
+        `found` is the topic before `changes`.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class TopicResult:
-    """The result of one run.
+    """The result of bringing a topic to its Topic.
 
     `found` is the state before. `settled`: the brokers report everything that can be achieved; otherwise the deadline
     passed first. `replicas`: the progress of a change of their number.
@@ -87,7 +93,7 @@ class TopicResult:
 
 
 class TooFewBrokersError(Exception):
-    """A topic that is created now would have all its leaders and replicas on the few brokers that are online."""
+    """Error because a topic created now would have all its leaders and replicas on the few brokers that are online."""
 
     def __init__(self, online: int, wanted: int) -> None:
         super().__init__(
@@ -104,12 +110,12 @@ async def enforce_topic(
     create_on: int = 0,
     seen: SeenTopics = NOT_SEEN,
 ) -> TopicResult:
-    """Bring a topic to its Topic.
+    """Create or change a topic of Kafka so that it is as its Topic resource says.
 
     `seen` are topics that were just read together; a topic that is not in it is read first. Without `brokers` the
     number of replicas stays unchanged. Raises KafkaAdminError if the brokers refuse, NoBrokerError if none can be
-    reached, and what `records` raises. Raises TooFewBrokersError if the topic must be created and fewer than
-    `create_on` brokers are Online.
+    reached, and errors of `records`. Raises TooFewBrokersError if the topic must be created and fewer than `create_on`
+    brokers are Online.
     """
     managed = topic.status.config_keys
     name = topic.topic_name
@@ -150,7 +156,7 @@ async def _enough_brokers(pool: BrokerPool, wanted: int) -> None:
 
 
 async def observe_topics(pool: BrokerPool, names: Collection[str]) -> SeenTopics:
-    """Return the state of each name, without topics for which a broker reports another error.
+    """Return the state of each named topic. Topics for which a broker reports another error are left out.
 
     This takes two requests for up to configs.TOPICS_A_PAGE topics, and a third one while a partition is not in sync.
     Raises KafkaAdminError and NoBrokerError.
@@ -168,7 +174,7 @@ async def observe_topics(pool: BrokerPool, names: Collection[str]) -> SeenTopics
 
 
 async def observe_topic(pool: BrokerPool, name: str) -> ObservedTopic | None:
-    """Return the topic's state; None if it does not exist. Raises the same errors as enforce_topic."""
+    """Return the topic's state; None for a topic that does not exist. Raises the same errors as enforce_topic."""
 
     async def read(_: BrokerAddress, handle: BrokerHandle) -> ObservedTopic | None:
         view = (await handle.describe_topics([name])).get(name)
@@ -230,12 +236,12 @@ def _observed(view: TopicView, configs: Configs, moving: Mapping[Partition, Reas
 
 
 def kafka_form(topic_id: UUID | None) -> str:
-    """Return the id as Kafka's tools show it: 22 characters of base64; empty for None."""
+    """Return the topic id as Kafka's tools show it: 22 characters of base64; empty for None."""
     return encode_uuid(topic_id) if topic_id else ""
 
 
 async def apply_topic_actions(pool: BrokerPool, actions: Sequence[TopicAction]) -> str:
-    """Send the actions in order. Return the id of the topic that they have created; empty if they have created none.
+    """Carry out actions on topics, in order. Return the id of the topic that they have created; empty without one.
 
     If a topic already exists or is already gone, that is not an error: the next read finds the remaining differences.
     """
@@ -268,7 +274,10 @@ def _request(action: TopicAction) -> Callable[[BrokerAddress, BrokerHandle], Awa
 
 
 async def delete_topic(pool: BrokerPool, name: str, topic_id: str) -> bool:
-    """Delete the topic with that id. Return whether the brokers report it gone within the deadline."""
+    """Delete the topic of this name if it has that id.
+
+    Return whether the brokers confirm the deletion within the deadline.
+    """
     await apply_topic_actions(pool, [DeleteTopic(name, topic_id)])
     gone, _observed = await _read_back(pool, name, lambda seen: seen is None or seen.topic_id != topic_id)
     return gone

@@ -14,13 +14,17 @@ from sluicegate_operator.planning.users.users import ObservedUser, SetForUser, U
 SECURITY_DISABLED = "SECURITY_DISABLED"
 MECHANISM = ScramMechanism.SCRAM_SHA_512
 ONE_BY_ONE = 5
-"""Most users whose ACLs and quotas are read separately. For more, those of all users are read, also of others."""
+"""Maximum number of users whose ACLs and quotas are read separately.
+
+With more, the ACLs and quotas of all users are read, including unmanaged users.
+"""
 
 
 async def observe_users(pool: BrokerPool, users: Sequence[KafkaUser]) -> dict[str, ObservedUser]:
-    """Return the state of each user by metadata.name: the parts that its KafkaUser specifies, or has set before.
+    """Return the state of each user by metadata.name.
 
-    More than ONE_BY_ONE users are read with three requests. Raises KafkaAdminError and NoBrokerError.
+    The state has the parts that the KafkaUser specifies, or has set before. More than ONE_BY_ONE users are read with
+    three requests. Raises KafkaAdminError and NoBrokerError.
     """
     own = {user.name: SetForUser.of(user) for user in users}
     with_password = [user for user in users if user.spec.authentication is not None or own[user.name].credential]
@@ -80,9 +84,10 @@ def _describe_quotas(of: Entity) -> Question[Mapping[QuotaKey, float]]:
 
 
 async def apply_user(pool: BrokerPool, user: KafkaUser, plan: UserPlan, credential: ScramCredential | None) -> None:
-    """Send the changes, new ACLs before old ones are removed. Raises KafkaAdminError and NoBrokerError.
+    """Send the changes of a KafkaUser to the brokers. New ACLs are added before old ones are removed.
 
-    Each request has its own timeout, and may be repeated with the same result.
+    Raises KafkaAdminError and NoBrokerError. Each request has its own timeout, and may be repeated with the same
+    result.
     """
 
     if plan.create:
@@ -105,7 +110,7 @@ def _raise_first(refused: dict[AclRule, KafkaApiError]) -> None:
 
 
 async def remove_user(pool: BrokerPool, user: KafkaUser) -> None:
-    """Remove what was set for the KafkaUser, and nothing else. Raises KafkaAdminError and NoBrokerError."""
+    """Remove everything that was set for the KafkaUser. Raises KafkaAdminError and NoBrokerError."""
     own = SetForUser.of(user)
     plan = UserPlan(delete=own.rules, quotas=dict.fromkeys(own.quotas), delete_credential=bool(own.credential))
     try:

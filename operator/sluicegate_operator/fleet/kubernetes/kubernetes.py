@@ -56,9 +56,9 @@ from sluicegate_operator.resources.owner import is_controlled_by, why_not_ours
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The result of one observation, with `view` read before `pods`: see planning.registrations.fencing.
+    """The result of one observation of a cluster, with `view` read before `pods`.
 
-    `session_pods` has the results of all observations.
+    planning.registrations.fencing explains the order. `session_pods` has the results of all observations.
     """
 
     view: ControllerView
@@ -76,11 +76,14 @@ class Sighting:
     def broker_pods(self) -> tuple[BrokerPod, ...]:
         return _broker_pods(self.pods)
 
-    def fence_orders(self, told: Collection[tuple[int, int]] = ()) -> tuple[FenceOrder, ...]:
-        """Return orders for the sessions of brokers that are gone, without those in `told`, by id and epoch."""
+    def fence_orders(self, sent: Collection[tuple[int, int]] = ()) -> tuple[FenceOrder, ...]:
+        """Return the orders that end sessions of brokers that are gone.
+
+        `sent` has the ids and epochs of earlier orders: `plan_fencing` then wants another proof.
+        """
         if self.view.overview is None:
             return ()
-        return tuple(plan_fencing(self.view.overview, self.broker_pods, told, self.session_pods))
+        return tuple(plan_fencing(self.view.overview, self.broker_pods, sent, self.session_pods))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,10 @@ class AppliedNodes:
 
 @dataclass(slots=True)
 class KubernetesFleet:
-    """Clusters as children of their objects in the API server. Nothing is durable: everything is read again."""
+    """The nodes of clusters as children of their objects in the API server.
+
+    Nothing is durable: everything is read again.
+    """
 
     _kube: KubeClient
     _operator_namespace: str = "default"
@@ -123,7 +129,7 @@ class KubernetesFleet:
         broker_count: int | None = None,
         check: Callable[[], Awaitable[None]] | None = None,
     ) -> AppliedNodes:
-        """Apply the children of a cluster. Raises KubeError.
+        """Apply the Kubernetes objects that a cluster consists of. Raises KubeError.
 
         Claims and pod templates are checked before anything is applied. After a later error, earlier children stay
         applied, and nothing is applied that may need the refused one. PodDisruptionBudgets come last.
@@ -221,8 +227,10 @@ class KubernetesFleet:
             name = policy["metadata"]["name"]
             found = await self._kube.cache.get(NETWORK_POLICY, cluster.namespace, name)
             if found is not None and not why_not_ours(found, policy):
+                meta = found["metadata"]
+                seen = {"uid": meta["uid"], "resource_version": meta["resourceVersion"]}
                 with refusals.kept():
-                    await self._kube.delete(NETWORK_POLICY, cluster.namespace, name, uid=found["metadata"]["uid"])
+                    await self._kube.delete(NETWORK_POLICY, cluster.namespace, name, **seen)
 
     async def node_sets(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], *, fresh: bool = False
@@ -241,11 +249,11 @@ class KubernetesFleet:
         return seen
 
     async def pods(self, cluster: BrokerCluster) -> list[NodePod]:
-        """Return the pods, also those that are being deleted."""
+        """Return the cluster's pods, also those that are being deleted."""
         return await listed_pods(self._kube, cluster)
 
     async def observe(self, cluster: BrokerCluster, *, fresh: bool = False) -> Sighting:
-        """Observe controllers and pods. Raises KubeError; errors of controllers are in the view.
+        """Observe the controllers and pods of a cluster. Raises KubeError; errors of controllers are in the view.
 
         Pods are read from the cache, or with `fresh` from the API server: a pod's absence from the cache proves
         nothing.
@@ -330,14 +338,14 @@ class KubernetesFleet:
         return (await self.apply(cluster, listeners, brokers, unchanged)).scaled_by_others
 
     async def in_force(self, cluster: BrokerCluster) -> Sequence[NodeInForce]:
-        """Return which certificates each node uses. A pod that is not scheduled yet will get the newest ones."""
+        """Return the certificates that each node uses. A pod that is not scheduled yet will get the newest ones."""
         pods = [pod for pod in await listed_pods(self._kube, cluster, fresh=True) if pod.node]
         return await ask_in_force(
             NodePlaced(pod.name, (pod.host, HTTP_PORT) if pod.host else None, leaving=pod.deleting) for pod in pods
         )
 
     async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
-        """Return the brokers that have an address now, in order of id."""
+        """Return the addresses of brokers that have one now, in order of id."""
         return broker_addresses(await self.pods(cluster))
 
 

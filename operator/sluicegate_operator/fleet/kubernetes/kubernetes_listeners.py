@@ -52,12 +52,15 @@ from sluicegate_operator.resources.listener_services import broker_service_name
 
 Wish = TypeVar("Wish", Address, str)
 Wishes = Mapping[int, Mapping[str, Address | str]]
-"""The address for clients, or why it is unknown, by broker and by Kafka's name of the listener."""
+"""The addresses for clients, or why they are unknown, by broker and by Kafka's name of the listener."""
 
 
 @dataclass(frozen=True, slots=True)
 class KubernetesListeners:
-    """Applies Services and configures brokers, see fleet.protocol.ListenerFleet."""
+    """The listeners of clusters in Kubernetes: applies Services and configures brokers.
+
+    See fleet.protocol.ListenerFleet.
+    """
 
     _kube: KubeClient
 

@@ -27,7 +27,10 @@ from sluicegate_operator.planning.layout.cluster_layout import INTERNAL, Role, p
 
 
 class LocalFleet:
-    """Implements fleet.protocol.Fleet. Owns which cluster of a name runs; `aclose` stops all processes."""
+    """The nodes of clusters as processes of this machine: implements fleet.protocol.Fleet.
+
+    Owns which cluster of a name runs; `aclose` stops all processes.
+    """
 
     poll_every_s = 0.2
 
@@ -52,16 +55,18 @@ class LocalFleet:
         )
 
     def brokers(self, cluster: BrokerCluster) -> list[RunningNode]:
-        """Return the brokers in order of id, without those of another cluster of the name."""
+        """Return the brokers in order of id, without those of another cluster of the same name."""
         return [running for running in self._of_cluster(cluster) if running.node.role is Role.BROKER]
 
     async def start(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> None:
-        """Start every node; return when each is ready or has timed out."""
+        """Start all nodes of a cluster. Return when each is ready or has timed out."""
         await self.apply(cluster, listeners)
         await asyncio.gather(self._processes.fence_earlier(cluster.name), self._processes.wait_ready(cluster.name))
 
     async def apply(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> None:
-        """Start missing nodes. Nodes with a changed configuration need a restart from now on.
+        """Start those nodes of a cluster that do not run.
+
+        Nodes with a changed configuration need a restart from now on.
 
         There are never fewer brokers than before: `scale` decides which may be removed. Raises KubeConflictError while
         another cluster of the name runs.
@@ -96,7 +101,7 @@ class LocalFleet:
         await self._processes.run(layout.name, self._placement.place(layout))
 
     async def remove(self, namespace: str, name: str) -> None:
-        """Stop the nodes of this cluster."""
+        """Stop the nodes of the cluster with this name."""
         async with self._applying[name]:
             if self._namespaces.get(name) == namespace:
                 await self._processes.stop(name)
@@ -129,7 +134,7 @@ class LocalFleet:
             raise KubeConflictError(f"{', '.join(changed)} changed meanwhile")
 
     async def restart(self, cluster: BrokerCluster, seen: NodesSeen, name: str) -> None:
-        """Restart the process, and wait until the old one has ended."""
+        """Restart the process of one node, and wait until the old one has ended."""
         running = next((one for one in self._of_cluster(cluster) if one.node.name == name), None)
         if running is None or running.leaving or running.incarnation != seen.incarnations[name]:
             raise KubeConflictError(f"{name} changed meanwhile")
@@ -145,5 +150,5 @@ class LocalFleet:
         await self._processes.stop_all()
 
     def describe(self, cluster: str) -> list[dict[str, Any]]:
-        """Return plain data about the nodes for state.json."""
+        """Return plain data about the cluster's nodes for state.json."""
         return [running.describe() for running in self._processes.of(cluster)]

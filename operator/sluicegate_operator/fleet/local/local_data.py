@@ -23,15 +23,18 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 FREE_PORTS = range(20_000, 32_000)
-"""Below the range from which Linux takes the ports of outgoing connections."""
+"""Range of loopback ports for nodes, below the one from which Linux takes the ports of outgoing connections."""
 
 
 class DataDirError(Exception):
-    """The data folder cannot be used; the message includes what to do."""
+    """Error for a data folder that cannot be used. The message includes what to do."""
 
 
 class DataDir:
-    """The data folder. Use it as a context manager, which holds the lock."""
+    """The folder in which `sluicegate up` keeps its data.
+
+    Use it as a context manager, which holds the folder's lock.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -70,7 +73,7 @@ class DataDir:
 
     @property
     def secrets_dir(self) -> Path:
-        """Folder of Secrets, see local.secrets: NAMESPACE/NAME/KEY."""
+        """Return the folder of Secrets, which has files NAMESPACE/NAME/KEY, see local.secrets."""
         return self.path / "secrets"
 
     def read_remembered(self) -> dict[str, dict[str, Any]]:
@@ -84,7 +87,7 @@ class DataDir:
         _write_json(self.path / "state.json", state)
 
     def write_manifests(self, resources: "Iterable[Resource]") -> None:
-        """Write a Kubernetes List, without the fields that only an API server would set."""
+        """Write the objects as a Kubernetes List, without the fields that only an API server would set."""
         items = [
             {
                 "apiVersion": resource.api_version,
@@ -114,7 +117,7 @@ def manifests_file(path: Path) -> Path:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """Return the state of the `up` that runs in that folder. Raises DataDirError if none does."""
+    """Return the state of the `up` that runs in that folder. Raises DataDirError if no `up` runs there."""
     lock = path / "lock"
     owner = lock.read_text().strip() if lock.exists() else ""
     # Taking the lock itself would be more reliable, but could refuse an `up` that starts at the same moment.
@@ -138,7 +141,7 @@ def _is_alive(pid: int) -> bool:
 
 
 class PortBook:
-    """Assigns loopback ports: the remembered one, else the wanted one, else any free one."""
+    """The loopback ports of nodes: the remembered port, else the wanted one, else any free one."""
 
     def __init__(self, remembered: Mapping[str, int], is_free: Callable[[int], bool] | None = None) -> None:
         self._ports = dict(remembered)
@@ -150,7 +153,7 @@ class PortBook:
         return dict(self._ports)
 
     def port_for(self, key: str, wanted: int | None) -> int:
-        """Return the port for `key`, the same for the life of this book.
+        """Return the port for `key`, the same for the life of this object.
 
         A remembered port that another process uses meanwhile is replaced.
         """

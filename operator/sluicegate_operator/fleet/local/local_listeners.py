@@ -17,9 +17,9 @@ from sluicegate_operator.planning.registrations.racks import RackAssignment, Rac
 
 @dataclass(frozen=True, slots=True)
 class LocalListeners:
-    """Processes have the listeners of their configuration: only `restart` opens and closes them.
+    """The listeners of local processes, which `restart` alone opens and closes.
 
-    See fleet.protocol.ListenerFleet.
+    They are in the configuration of the process. See fleet.protocol.ListenerFleet.
     """
 
     _brokers: Callable[[BrokerCluster], Sequence[RunningNode]]
@@ -49,7 +49,7 @@ def _open(node: LocalNode) -> dict[str, OpenListener]:
 
 
 class NoRacks:
-    """Racks of one machine, which has none. See fleet.protocol.RackFleet."""
+    """Stands in for the racks of nodes on one machine, which has none. See fleet.protocol.RackFleet."""
 
     async def plan(self, cluster: BrokerCluster, topology_key: str) -> RacksPlan:
         return RacksPlan()

@@ -11,12 +11,15 @@ from sluicegate_operator.planning.layout.restart_reasons import NodeRevision, re
 from sluicegate_operator.planning.rolls.roll import NodeView
 
 NodeKey = tuple[str, int]
-"""Cluster and node id."""
+"""The name of a cluster, and the id of a node."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalNode:
-    """A node as it should run; `properties` is the text of its server.properties."""
+    """A broker or controller that `sluicegate up` runs as a process.
+
+    `properties` is the text of its server.properties.
+    """
 
     key: NodeKey
     role: Role
@@ -32,9 +35,9 @@ class LocalNode:
 
 @dataclass(slots=True)
 class RunningNode:
-    """A node with a process.
+    """A broker or controller with its process.
 
-    `node` is what the process was started with, `wanted` what it should run. `leaving`: it is not restarted.
+    `node` is what the process was started with, `wanted` what it should run. `leaving`: the process is not restarted.
     """
 
     node: LocalNode
@@ -47,7 +50,7 @@ class RunningNode:
         return Incarnation(str(self.child.pid))
 
     async def view(self) -> NodeView:
-        """Return the node as planning sees it.
+        """Return the node as the planning of rolls sees it.
 
         A process that waits for its next start counts as present: another configuration may fix it.
         """

@@ -25,7 +25,7 @@ CRASH_LOOP_EXITS = 3
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Delay before a child that ended is restarted.
+    """The delay before an ended child is restarted.
 
     It doubles each time, and is `first_s` again after the child ran for `steady_s`.
     """
@@ -46,10 +46,10 @@ async def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Watcher:
-    """Callbacks of a child.
+    """The callbacks of a child process.
 
     `say` gets one line for each event that users want to know. `changed` is called when the pid changed. `died` is
-    called when the child ended without being stopped: it is not restarted before that returns.
+    called when the child ended without being stopped: the child is not restarted before `died` returns.
     """
 
     say: Callable[[str], None]
@@ -59,7 +59,7 @@ class Watcher:
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """A command to keep alive. `http` is the address that serves /readyz."""
+    """A command that is kept running as a child process. `http` is the address that serves /readyz."""
 
     name: str
     command: Sequence[str]
@@ -68,7 +68,7 @@ class ChildSpec:
 
 
 class Child:
-    """One child process.
+    """A child process that is kept running.
 
     `failing`: why it does not stay up; empty before it is a crash loop, and after it was ready. `began_ms`: when its
     process was last started, by the wall clock.
@@ -152,7 +152,7 @@ class Child:
             self._watcher.changed()
 
     async def why_not_ready(self) -> str | None:
-        """Return None if /readyz reports ready, otherwise half a sentence with the cause."""
+        """Return why the process does not serve yet, as half a sentence; None if its /readyz reports ready."""
         if self.pid is None:
             return self.failing or "not running"
         try:
@@ -165,7 +165,7 @@ class Child:
         return answer.body.strip() or f"HTTP {answer.status}"
 
     async def wait_ready(self, timeout_s: float) -> str | None:
-        """Return None if it became ready in time, otherwise the cause."""
+        """Wait until the child process is ready. Return None, or the cause if it does not become ready in time."""
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         while (reason := await self.why_not_ready()) is not None:
             if asyncio.get_running_loop().time() >= deadline_s:
@@ -174,7 +174,7 @@ class Child:
         return None
 
     async def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
-        """Send SIGTERM, then SIGKILL after `deadline_s`. This also cancels a pending restart."""
+        """Send SIGTERM to the child, then SIGKILL after `deadline_s`. This also cancels a pending restart."""
         # A second SIGTERM would order an immediate exit.
         is_first, self._stopping = not self._stopping, True
         # Two callers may wait for the same end.

@@ -12,6 +12,9 @@ from sluicegate_operator.planning.certificates.renewal import NodeInForce
 async def in_force(
     nodes_of: Callable[[BrokerCluster], Iterable[RunningNode]], cluster: BrokerCluster
 ) -> Sequence[NodeInForce]:
-    """Return the reports of the nodes. One without a process reads the newest certificates at its start."""
+    """Return the nodes' reports about their certificates.
+
+    A node without a process reads the newest certificates at its start.
+    """
     running = (one for one in nodes_of(cluster) if one.child.pid is not None)
     return await ask_in_force(NodePlaced(one.node.name, (LOOPBACK, one.node.http_port)) for one in running)

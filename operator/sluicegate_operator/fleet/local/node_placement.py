@@ -13,19 +13,22 @@ from sluicegate_operator.planning.layout.cluster_layout import (
 from sluicegate_operator.resources.properties import render_properties
 
 SHUTDOWN_TIMEOUT_MS = 8_000
-"""Limit of a controlled shutdown. It is below the deadline after which a process is killed."""
+"""Limit of a controlled shutdown in milliseconds. It is below the deadline after which a process is killed."""
 HTTP = "http"
 
 
 class NodePlacement:
-    """Owns the ports of all nodes, which the data folder remembers."""
+    """Places nodes on this machine. Owns the ports of all nodes, which the data folder remembers."""
 
     def __init__(self, data: DataDir) -> None:
         self._data = data
         self._ports = PortBook(data.read_ports())
 
     def place(self, layout: ClusterLayout) -> list[LocalNode]:
-        """Place all nodes. Ports come first: the properties of brokers contain the ports of their controllers."""
+        """Place all nodes of a cluster.
+
+        Ports come first: the properties of brokers contain the ports of their controllers.
+        """
         nodes = [(role, node_id) for role in (Role.CONTROLLER, Role.BROKER) for node_id in layout.node_ids(role)]
         ports = {node_id: self._node_ports(layout, role, node_id) for role, node_id in nodes}
         http = {node_id: self._ports.port_for(f"{layout.name}/{node_id}/{HTTP}", None) for _, node_id in nodes}

@@ -17,11 +17,11 @@ from sluicegate_operator.planning.registrations.fencing import FenceOrder
 
 READY_TIMEOUT_S = 60.0
 FENCE_TIMEOUT_S = 2.0
-"""Limit in seconds for fencing a broker whose process ended. After it, the session times out normally."""
+"""Limit in seconds for fencing a broker whose process ended. After that, the session times out normally."""
 
 
 class NodeProcesses:
-    """Owns the running nodes. A cluster is a name here: `LocalFleet` knows which resource has it.
+    """The running nodes of this machine. A cluster is a name here: `LocalFleet` knows which resource has the name.
 
     Processes that end are restarted; everything else happens in a call. A node whose configuration has changed keeps
     the old one until `restart`.
@@ -55,7 +55,7 @@ class NodeProcesses:
         )
 
     async def run(self, cluster: str, nodes: Iterable[LocalNode]) -> None:
-        """Run exactly these nodes of the cluster. A node that runs already needs a restart if it has changed."""
+        """Run exactly these nodes of the cluster. A changed node that already runs needs a restart."""
         wanted = {node.key: node for node in nodes}
         gone = [key for key in self._running if key[0] == cluster and key not in wanted]
         for key in gone:
@@ -122,7 +122,8 @@ class NodeProcesses:
     async def fence_earlier(self, cluster: str) -> None:
         """End the sessions of earlier processes, as soon as the new controller answers.
 
-        They would keep their broker ids until they time out, because their controller ended together with them.
+        Otherwise these sessions keep their broker ids until they time out, because their controller ended together with
+        the processes.
         """
         deadline_s = asyncio.get_running_loop().time() + READY_TIMEOUT_S
         while (view := await self.view(cluster)).overview is None or view.active is None:
@@ -161,7 +162,7 @@ class NodeProcesses:
         return await self.security[cluster]() if cluster in self.security else PLAINTEXT
 
     async def wait_ready(self, cluster: str) -> None:
-        """Wait until all nodes are ready, and report those that are not in time."""
+        """Wait until all nodes of the cluster are ready, and report the nodes that are not ready in time."""
         children = [running.child for running in self.of(cluster)]
         reasons = await asyncio.gather(*(child.wait_ready(READY_TIMEOUT_S) for child in children))
         for child, reason in zip(children, reasons, strict=True):

@@ -7,14 +7,14 @@ from typing import Generic, TypeVar
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 
 Key = tuple[str, str]
-"""Namespace and name of a BrokerCluster."""
+"""The namespace and name of a BrokerCluster."""
 
 State = TypeVar("State")
 
 
 @dataclass(slots=True)
 class ByCluster(Generic[State]):
-    """One state for each BrokerCluster, by namespace and name. `make` returns the state of a new one.
+    """One state for each BrokerCluster, by namespace and name. `make` returns the state of a new cluster.
 
     A BrokerCluster may be deleted while a queue reconciles it, and another one may be created with its name. The new
     one has other pods, sessions and epochs. So a queue takes the state once, after it has read the cluster: then it
@@ -28,7 +28,7 @@ class ByCluster(Generic[State]):
     def of(self, cluster: BrokerCluster) -> State:
         """Return the state of the BrokerCluster with this uid.
 
-        The state of an earlier one with its name is forgotten.
+        The state of an earlier BrokerCluster with the same name is forgotten.
         """
         key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
         known = self._states.get(key)
@@ -46,5 +46,5 @@ class ByCluster(Generic[State]):
         return None if known is None else known[1]
 
     def forget(self, key: Key) -> None:
-        """Forget the state of a BrokerCluster, if there is one."""
+        """Forget the state of a BrokerCluster, if it has one."""
         self._states.pop(key, None)

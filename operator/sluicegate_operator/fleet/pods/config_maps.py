@@ -18,7 +18,7 @@ Json = Mapping[str, Any]
 
 
 async def collect_config_maps(kube: KubeClient, cluster: BrokerCluster, refusals: Refusals) -> tuple[str, ...]:
-    """Delete the ConfigMaps of the cluster that no pod uses. Those that the cache shows are read again before.
+    """Delete the ConfigMaps of the cluster that no pod uses. ConfigMaps from the cache are read again before.
 
     Returns a sentence for each ConfigMap that the API server refuses to delete: it does no harm, and the rest of the
     cluster does not wait for it. `refusals` keeps refusals to delete one that may pass.
@@ -27,7 +27,8 @@ async def collect_config_maps(kube: KubeClient, cluster: BrokerCluster, refusals
     if await _unused(_Cached(kube, cluster)):
         for meta in await _unused(_Fresh(kube, cluster)):
             with refusals.kept():
-                if why := await refusal(kube.delete(CONFIG_MAP, cluster.namespace, meta["name"], uid=meta["uid"])):
+                seen = {"uid": meta["uid"], "resource_version": meta["resourceVersion"]}
+                if why := await refusal(kube.delete(CONFIG_MAP, cluster.namespace, meta["name"], **seen)):
                     refused.append(f"unused ConfigMap {meta['name']} cannot be deleted: {why}")
     return tuple(refused)
 

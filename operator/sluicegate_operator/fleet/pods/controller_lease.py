@@ -11,7 +11,10 @@ from sluicegate_operator.planning.registrations.fencing import BrokerPod
 
 
 async def end_term_of_gone(kube: KubeClient, cluster: BrokerCluster) -> str:
-    """Return why the Lease has no holder from now on; empty if it is unchanged. Raises KubeError."""
+    """End the Lease of a controller that is gone. Return why the Lease has no holder now; empty if it is unchanged.
+
+    Raises KubeError.
+    """
     name = journal_name(cluster)
     lease = await kube.get(LEASE, cluster.namespace, name)
     holder = None if lease is None else lease_holder(lease)

@@ -53,9 +53,9 @@ class _Asked:
 
 
 class SetEvents:
-    """Answers of the API server about nodes without a pod and pods without a volume.
+    """The API server's answers about nodes without a pod and pods without a volume.
 
-    A forgotten answer is only requested again.
+    A forgotten answer is requested again.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,10 @@ class SetEvents:
 
 @dataclass(frozen=True, slots=True)
 class FailingNodes:
-    """The failing nodes. `unwell`: uids of all pods that are not ready, and names of nodes without a pod."""
+    """The failing nodes of a cluster.
+
+    `unwell`: uids of all pods that are not ready, and names of nodes without a pod.
+    """
 
     failing: tuple[FailingNode, ...]
     unwell: frozenset[str]
@@ -120,9 +123,10 @@ class FailingNodes:
 async def failing_nodes(
     kube: KubeClient, events: SetEvents, cluster: BrokerCluster, layout: ClusterLayout, pods: Sequence[NodePod]
 ) -> FailingNodes:
-    """Return the nodes that do not start. `cluster` names its images, see planning.layout.images.
+    """Return the nodes that do not start.
 
-    A pod that still has to be restarted is left out: its state says nothing about the wanted configuration.
+    `cluster` names its images, see planning.layout.images. A pod that still has to be restarted is left out: its state
+    says nothing about the wanted configuration.
     """
     failing: list[FailingNode] = []
     unwell: set[str] = set()

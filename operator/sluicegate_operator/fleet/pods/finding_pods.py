@@ -25,7 +25,7 @@ ABSENT_FOR_S = 60.0
 
 
 async def listed_pods(kube: KubeClient, cluster: BrokerCluster, *, fresh: bool = False) -> list[NodePod]:
-    """Return nodes with the cluster's label and one of its names, also those that are being deleted.
+    """Return pods with the cluster's label and the name of a node, also those that are being deleted.
 
     They are read from the cache, or with `fresh` from the API server. A pod is left out for the reasons of
     `why_not_a_node`. Raises KubeError.
@@ -50,9 +50,10 @@ async def listed_pods(kube: KubeClient, cluster: BrokerCluster, *, fresh: bool =
 
 
 class AbsentPods:
-    """Names that had no pod at the API server, and no labelled one since: they are not read again at each reconcile.
+    """The names of nodes whose pod was missing when it was last read by name.
 
-    Use it only for reads that nothing acts on before a later fresh read.
+    For ABSENT_FOR_S such a name is not read again, unless a pod with the cluster's label appears. An absence may be
+    outdated: before the operator acts on it, the pod must be read again.
     """
 
     def __init__(self) -> None:

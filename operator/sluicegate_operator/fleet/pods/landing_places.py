@@ -20,7 +20,7 @@ from sluicegate_operator.resources.owner import controller_of, why_not_ours
 
 @dataclass(slots=True)
 class LandingPlaces:
-    """Lets no cluster land where pods of another cluster land."""
+    """Prevents a cluster from landing its audit log where pods of another cluster land theirs."""
 
     _kube: KubeClient
     _coming: dict[tuple[str, str], Lander] = field(default_factory=dict)
@@ -100,7 +100,7 @@ def _is_of_operator(node_set: Json, cluster: str) -> bool:
 async def results_of_all(kube: KubeClient) -> list[Results]:
     """Return the places for results of all AuditPipelines. Raises KubeError.
 
-    There are none if the API server does not serve the kind, or does not let the operator list it.
+    There are none if the API server does not serve the kind, or does not let the operator list objects of the kind.
     """
     try:
         values = await kube.cache.of_kind(AUDIT_PIPELINE)
@@ -112,7 +112,7 @@ async def results_of_all(kube: KubeClient) -> list[Results]:
 
 
 def results_at(value: object) -> Results | None:
-    """Return the place for results of an AuditPipeline as the cache has it, readable or not.
+    """Return the place for results of an AuditPipeline in the cache, readable or not.
 
     None for any other object, and for results on a claim.
     """

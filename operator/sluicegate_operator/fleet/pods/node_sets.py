@@ -21,11 +21,11 @@ async def read_node_set(
 
 
 async def find_node_set(kube: KubeClient, cluster: BrokerCluster, role: Role) -> Mapping[str, Any] | None:
-    """Return the cluster's StatefulSet, from the API server if it is not in the cache because it lost its label."""
+    """Return the cluster's StatefulSet from the cache or, if it has lost its label, from the API server."""
     return await read_node_set(kube, cluster, role) or await read_node_set(kube, cluster, role, fresh=True)
 
 
 async def broker_replicas(kube: KubeClient, cluster: BrokerCluster) -> int:
-    """Return the StatefulSet's number of brokers; 0 before it exists. Raises KubeError."""
+    """Return the number of brokers in the StatefulSet; 0 before it exists. Raises KubeError."""
     found = await find_node_set(kube, cluster, Role.BROKER)
     return 0 if found is None else int(found["spec"]["replicas"])

@@ -17,9 +17,9 @@ FORBIDDEN = "the operator is not allowed to get nodes; deploy/README.md describe
 
 @dataclass(frozen=True, slots=True)
 class NodeRead:
-    """A Kubernetes node, read or not.
+    """The result of reading a Kubernetes node.
 
-    `found` is None where it could not be read; `unseen` says why. `may_pass`: the next try may be accepted.
+    `found` is None if the node could not be read; `unseen` says why. `may_pass`: the next attempt may be accepted.
     """
 
     found: Mapping[str, Any] | None
@@ -29,9 +29,9 @@ class NodeRead:
 
 
 async def read_node(kube: KubeClient, name: str) -> NodeRead:
-    """Read one node.
+    """Read one Kubernetes node.
 
-    Raises KubeError only for what concerns all nodes, so that a refused node does not block others.
+    Raises KubeError only for an error that concerns all nodes, so that a refused node does not block others.
     """
     try:
         found = await kube.get(NODE, None, name)
@@ -48,8 +48,8 @@ async def read_node(kube: KubeClient, name: str) -> NodeRead:
 async def lost_nodes(kube: KubeClient, pods: Sequence[NodePod]) -> tuple[LostNode, ...]:
     """Return the Kubernetes nodes of these pods that are NotReady or gone, by name.
 
-    A pod only hints at it, and for a moment so does one that has just become ready: the Node is read. Nothing is
-    returned for a Node that cannot be read. Raises KubeError for what concerns all Nodes.
+    A pod's state only hints at that, and for a moment so does a pod that has just become ready: the Node is read.
+    Nothing is returned for a Node that cannot be read. Raises KubeError for an error that concerns all Nodes.
     """
     on: dict[str, list[str]] = {}
     for pod in sorted(pods, key=lambda pod: pod.node_id):

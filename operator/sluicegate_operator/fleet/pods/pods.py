@@ -72,29 +72,29 @@ class NodePod:
 
     @property
     def address(self) -> BrokerAddress | None:
-        """The address for the operator's requests; None for a pod that is being deleted."""
+        """Return the address for the operator's requests; None for a pod that is being deleted."""
         if self.role is not Role.BROKER or not self.host or self.deleting:
             return None
         return BrokerAddress(self.ordinal, self.host, INTERNAL_PORT, up=self.ready)
 
 
 def broker_count(cluster: BrokerCluster, pods: Sequence[NodePod]) -> int:
-    """Return the number of brokers; one that is to be removed counts while its pod exists."""
+    """Return the number of brokers that a cluster has. A broker that is to be removed counts while its pod exists."""
     wanted = cluster.spec.broker_count
     return max([wanted, *(pod.ordinal + 1 for pod in pods if pod.role is Role.BROKER)])
 
 
 def broker_addresses(pods: Sequence[NodePod]) -> tuple[BrokerAddress, ...]:
-    """Return the addresses in order of id."""
+    """Return the addresses of the brokers among these pods, in order of id."""
     addresses = [address for pod in pods if (address := pod.address) is not None]
     return tuple(sorted(addresses, key=lambda address: address.broker_id))
 
 
 def node_pod(pod: Json, of_role: Role | None = None) -> NodePod | None:
-    """Return the parsed pod.
+    """Return a broker's or controller's pod, parsed.
 
-    Returns None for a pod that is not a node of a cluster, or whose containers have all ended for good. Its role is
-    that of its label, unless `of_role` is given.
+    Returns None for a pod that is not a node of a cluster, or whose containers have all ended for good. The role is
+    that of the pod's label, unless `of_role` is given.
     """
     meta = pod["metadata"]
     ordinal = _ORDINAL.search(meta["name"])

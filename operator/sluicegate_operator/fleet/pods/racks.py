@@ -24,7 +24,7 @@ from sluicegate_operator.resources.labels import RACK
 
 @dataclass(frozen=True, slots=True)
 class KubernetesRacks:
-    """Reads nodes and annotates pods, see fleet.protocol.RackFleet."""
+    """The racks of brokers in Kubernetes: reads nodes and annotates pods. See fleet.protocol.RackFleet."""
 
     _kube: KubeClient
 
@@ -54,7 +54,7 @@ def placed_brokers(pods: Sequence[NodePod]) -> dict[int, str]:
 
 
 async def read_labels(kube: KubeClient, node: str) -> NodeLabels:
-    """Read the labels of one node. Raises KubeError for what concerns all nodes."""
+    """Read the labels of one Kubernetes node. Raises KubeError for an error that concerns all nodes."""
     read = await read_node(kube, node)
     if read.found is None:
         return NodeLabels(None, read.unseen, read.may_pass)

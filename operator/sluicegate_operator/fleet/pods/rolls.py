@@ -27,7 +27,7 @@ BEHIND = "the brokers' metadata differs from the controller's"
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """The partitions of a cluster, read or not.
+    """The result of reading a cluster's partitions.
 
     `states` is None if they could not be read; `unseen` then has the cause. `moving`: reassignments under way.
     """
@@ -38,7 +38,7 @@ class Partitions:
 
 
 async def read_partitions(pool: BrokerPool | None, overview: ClusterOverview | None) -> Partitions:
-    """Read the partitions, only from brokers that the controller has online.
+    """Read the partitions, only from brokers that are online for the controller.
 
     A broker that is cut off returns old metadata.
     """
@@ -58,7 +58,7 @@ async def read_partitions(pool: BrokerPool | None, overview: ClusterOverview | N
 
 
 def partition_states(topics: Mapping[str, TopicView], min_isr: Mapping[str, int]) -> tuple[PartitionState, ...]:
-    """Return the states. A topic that was deleted between the two requests is left out."""
+    """Return the states of the topics' partitions. A topic that was deleted between the two requests is left out."""
     return tuple(
         PartitionState(name, part.index, part.leader, part.replicas, part.isr, min_isr[name])
         for name, topic in sorted(topics.items())
@@ -68,7 +68,10 @@ def partition_states(topics: Mapping[str, TopicView], min_isr: Mapping[str, int]
 
 
 def agrees(overview: ClusterOverview, states: Sequence[PartitionState]) -> bool:
-    """Return whether the numbers of replicas, and of those out of sync, equal the controller's for each broker."""
+    """Return whether the partitions' states agree with the overview of the brokers.
+
+    They agree if each broker has the same numbers of replicas, and of replicas out of sync, in both.
+    """
     replicas = dict.fromkeys((broker.id for broker in overview.brokers), 0)
     out_of_sync = dict(replicas)
     for state in states:
@@ -83,18 +86,18 @@ def agrees(overview: ClusterOverview, states: Sequence[PartitionState]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NodeSetSeen:
-    """The present StatefulSet of one role: its number of nodes, and the revision of new ones."""
+    """The present StatefulSet of one role: its number of nodes, and the revision of new nodes."""
 
     replicas: int
     revision: NodeRevision
     observed: bool
-    """Whether Kubernetes has observed its newest template."""
+    """Whether Kubernetes has observed the newest template of the StatefulSet."""
     restart_requested_at: str = ""
-    """The time that the last `kubectl rollout restart` has written into it."""
+    """Time of the last `kubectl rollout restart`, which has written it into the template."""
 
 
 def respelled(wanted: NodeSetSeen, pods: Sequence[NodePod]) -> list[NodePod]:
-    """Return pods with the wanted configuration whose annotation has it in an older operator's spelling."""
+    """Return pods with the wanted configuration whose annotation has the spelling of an older operator."""
     text = wanted.revision.encode()
     given = [pod for pod in pods if not pod.deleting and pod.annotations.get(REVISION) not in (None, text)]
     return [pod for pod in given if not restart_reasons(decode_revision(pod.annotations[REVISION]), wanted.revision)]

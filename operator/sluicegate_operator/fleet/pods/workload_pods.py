@@ -7,7 +7,7 @@ from sluicegate_operator.planning.limits.pod_index import FINISHED_PHASES, Workl
 
 
 def workload_pod(body: Mapping[str, Any]) -> WorkloadPod | None:
-    """Return the kept part of a pod; None after it has ended, because another pod may have its address."""
+    """Return the kept part of a pod; None after the pod has ended, because another pod may have its address."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     if status.get("phase") in FINISHED_PHASES:
         return None
@@ -29,7 +29,7 @@ def _addresses(status: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def trimmed(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return only what workload_pod reads of a pod: a cluster has many pods that the operator did not create."""
+    """Return only the part of a pod that workload_pod reads: many pods of a cluster are not the operator's."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     kept = ("uid", "namespace", "name", "labels", "resourceVersion", "deletionTimestamp", "creationTimestamp")
     return {

@@ -29,17 +29,17 @@ from sluicegate_operator.settings import AdmissionSettings, Settings
 log = logging.getLogger(__name__)
 
 WARNINGS, CHECK = "warnings", "check"
-"""Paths of the webhook, and kopf's names of the two handlers."""
+"""The paths of the webhook, and kopf's names of the two handlers."""
 CHECK_NAME = "sluicegate-admission-check"
 CHECK_LABEL = "sluicegate.dev/admission-check"
 CHECK_ANSWER = "the webhook of sluicegate answers"
 FAILURES_MAX = 2
-"""Number of failed checks in a row before the webhook is reported as unreachable.
+"""Number of consecutive failed checks before the webhook is reported as unreachable.
 
 Another operator process may not have read the certificate yet.
 """
 HEARD_S = 0.3
-"""The cache receives an object within this time after it was applied; after that, the object counts as missing."""
+"""Seconds within which the cache receives an object after it was applied. After that, the object counts as missing."""
 HEARD_EVERY_S = 0.05
 HEARD_AGAIN_S = 5.0
 HEARD_NAMES_MAX = 1000
@@ -48,7 +48,7 @@ Json = Mapping[str, Any]
 
 
 class Warner:
-    """Computes the warnings that the admission webhook returns. Use it only in the event loop of the cache."""
+    """Computes the warnings that the admission webhook returns. Use it only on the event loop of the cache."""
 
     def __init__(
         self,
@@ -106,7 +106,10 @@ class Warner:
 
 
 class Admission:
-    """The webhook of this process. `run` lasts as long as the process, `lead` as long as a term of leadership."""
+    """The admission webhook that this operator process serves.
+
+    `run` lasts as long as the process, `lead` as long as a term.
+    """
 
     def __init__(self, kube: KubeClient, settings: Settings, admission: AdmissionSettings) -> None:
         self.figures = AdmissionMetrics()
@@ -126,7 +129,7 @@ class Admission:
         await self._certificate.follow()
 
     async def lead(self) -> None:
-        """Keep the certificate and check the webhook, until cancelled."""
+        """Keep the certificate of the webhook valid, and check the webhook, until cancelled."""
         try:
             while True:
                 await self._refresh()

@@ -30,7 +30,10 @@ Make = Callable[[Sequence[str]], Awaitable[TlsPair]]
 
 
 async def new_pair(hosts: Sequence[str]) -> TlsPair:
-    """Make a certificate in a separate process, see kube.certificates.new_certificate. Raises CertificateError."""
+    """Make a certificate in a separate process, see kube.certificates.new_certificate.
+
+    Raises CertificateError.
+    """
     command = [sys.executable, "-m", "sluicegate_operator.kube.certificates.new_certificate", str(LIVES_DAYS), *hosts]
     try:
         done = await asyncio.to_thread(
@@ -48,7 +51,7 @@ async def new_pair(hosts: Sequence[str]) -> TlsPair:
 
 
 class CertificateKeeper:
-    """Keeps the certificate valid; call `keep` periodically."""
+    """Keeps the webhook's certificate valid. Call `keep` periodically."""
 
     def __init__(self, kube: KubeClient, namespace: str, settings: AdmissionSettings, make: Make = new_pair) -> None:
         self._kube = kube
@@ -57,9 +60,9 @@ class CertificateKeeper:
         self._make = make
 
     async def keep(self) -> bool:
-        """Renew the certificate if needed.
+        """Renew the certificate of the admission webhook if needed. Return whether the Secret has a new one.
 
-        Returns whether the Secret has a new one. Raises KubeError and CertificateError.
+        Raises KubeError and CertificateError.
         """
         if not self._settings.makes_certificates:
             return False

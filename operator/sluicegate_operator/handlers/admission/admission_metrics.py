@@ -9,15 +9,15 @@ from prometheus_client.registry import Collector
 
 
 class AdmissionResult(StrEnum):
-    """The answer about an object that was applied; each of them allows the object."""
+    """The webhook's answer about an object that a user applies. Each answer allows the object."""
 
     WARNED = "warned"
     SILENT = "silent"
     """No warning is due."""
     UNKNOWN = "unknown"
-    """The cache does not know enough for a warning."""
+    """No warning is given because the cache does not know enough."""
     FAILED = "failed"
-    """An error of the operator, which is in its log."""
+    """No warning is given because of an error of the operator, which is in its log."""
 
 
 class AdmissionMetrics(Collector):

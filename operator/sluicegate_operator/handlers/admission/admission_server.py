@@ -27,7 +27,10 @@ SHUTDOWN_S = 1.0
 
 
 class AdmissionServer:
-    """A kopf.WebhookServerProtocol. It listens while kopf runs, as soon as there is a certificate."""
+    """The HTTPS server of the webhook: a kopf.WebhookServerProtocol.
+
+    It listens while kopf runs, as soon as there is a certificate.
+    """
 
     def __init__(self, settings: AdmissionSettings, certificate: ServingCertificate, figures: AdmissionMetrics) -> None:
         self._settings = settings

@@ -26,10 +26,10 @@ from sluicegate_operator.kube.http.kinds import (
     Kind,
 )
 from sluicegate_operator.preview.admission import decisive
-from sluicegate_operator.quotas.model import TargetKey, TargetKind
+from sluicegate_operator.quotas.model.targets import TargetKey, TargetKind
 
 RIVALS_MAX = 5_000
-"""Maximum number of objects of one place, which take some milliseconds to compare. Beyond it no warning is given."""
+"""Maximum number of objects of one place, which take some milliseconds to compare. With more, no warning is given."""
 _AROUND = {
     BROKER_CLUSTER.kind: (BROKER_LISTENER,),
     BROKER_LISTENER.kind: (BROKER_LISTENER,),
@@ -42,15 +42,15 @@ _AROUND = {
 """The kinds whose objects of the cluster are all read, by the kind of the applied object. A cluster has few of them."""
 
 Place = tuple[str, str, Hashable]
-"""Namespace, cluster, and the target or topic that only one object may have."""
+"""A place that only one object may have: namespace, cluster, and the target or topic."""
 
 
 class UncachedWorldError(Exception):
-    """The cache does not know enough for a warning."""
+    """Error if the cache does not know enough for a warning."""
 
 
 class SharedPlaces:
-    """Names of the quotas on each target and of the Topics on each topic. A subscriber of the cache."""
+    """The names of the quotas on each target and of the Topics on each topic. A subscriber of the cache."""
 
     def __init__(self) -> None:
         self._names: dict[Place, str | set[str]] = {}
@@ -85,7 +85,7 @@ class SharedPlaces:
             del self._names[place]
 
     def names(self, resource: Resource) -> Collection[str]:
-        """Return the names of the objects that compete with `resource`, in any order; its own may be among them."""
+        """Return the names of the objects that compete with `resource`, in any order, perhaps with its own name."""
         place = _place_of(resource)
         known = self._names.get(place, ()) if place is not None else ()
         return (known,) if isinstance(known, str) else known
@@ -106,7 +106,10 @@ def _place_of(resource: Resource) -> Place | None:
 
 
 class AdmissionWorld:
-    """Reads what warnings depend on from the cache, without requests. Belongs to the cache's event loop."""
+    """The objects that warnings depend on, read from the cache without requests.
+
+    Belongs to the cache's event loop.
+    """
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -116,7 +119,7 @@ class AdmissionWorld:
         await self._cache.subscribe(self._places.on_change)
 
     def around(self, applied: Resource, now: datetime) -> Sequence[Resource]:
-        """Return the cluster of `applied` and the objects that decide about it, as they are now.
+        """Return the cluster of `applied` and the objects that decide about it now.
 
         Raises UnknownWorldError if a kind is not known, or one of these objects cannot be read.
         """

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class ServingCertificate:
-    """The served certificate. Belongs to one event loop.
+    """The certificate that the webhook serves. Belongs to one event loop.
 
     `tls` serves the newest certificate; `loaded` is set when there is a first one.
     """
@@ -40,7 +40,10 @@ class ServingCertificate:
             await asyncio.sleep(self._settings.check_every_s)
 
     async def refresh(self) -> None:
-        """Serve the current certificate of the Secret. If it cannot be served, log that and keep the previous one."""
+        """Serve the current certificate of the Secret.
+
+        If it cannot be served, log the error and keep the previous certificate.
+        """
         name = f"{self._namespace}/{self._settings.secret}"
         try:
             secret = await self._kube.get(SECRET, self._namespace, self._settings.secret)

@@ -10,7 +10,7 @@ from sluicegate_operator.kube.cache.cache import Cache
 
 
 class CacheMetrics(Collector):
-    """The cache's metrics, read in another thread, without changes. `clock` is that of the cache, in seconds."""
+    """The cache's metrics, read in another thread. `clock` is that of the cache, in seconds."""
 
     def __init__(self, cache: Cache | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._cache = cache

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 
 class Liveness:
-    """Alive while the event loop runs, which calls `beat`."""
+    """The liveness of the process: alive while the event loop runs, which calls `beat`."""
 
     STALE_S = 60.0
 
@@ -26,13 +26,19 @@ class Liveness:
 
 
 class Readiness:
-    """Ready while no part has a reason against it. A standby that waits for the Lease is ready to take it."""
+    """The readiness of the process: ready while no part has a reason against it.
+
+    A standby that waits for the Lease is ready.
+    """
 
     def __init__(self) -> None:
         self._reasons: dict[str, str] = {}
 
     def note(self, part: str, reason: str) -> None:
-        """Note the state of `part`: `reason` is a sentence, empty if nothing is wrong (any more)."""
+        """Record whether a part of the operator works.
+
+        `reason` is a sentence; an empty one means that nothing is wrong (any more).
+        """
         # Replaced, never changed: another thread may be reading it.
         self._reasons = {**self._reasons, part: reason}
 

@@ -13,7 +13,10 @@ LONG_S = 0.05
 
 
 class TimedSelector(selectors.DefaultSelector):
-    """A selector that reads each clock twice in an iteration. Any thread may read the results."""
+    """A selector that measures the iterations of its event loop. Any thread may read the results.
+
+    It reads each clock twice in an iteration.
+    """
 
     def __init__(
         self, clock: Callable[[], float] = time.perf_counter, worked: Callable[[], float] = time.thread_time
@@ -43,5 +46,5 @@ class TimedSelector(selectors.DefaultSelector):
 
 
 def loop_on(selector: TimedSelector) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return a loop factory for asyncio.Runner."""
+    """Return a loop factory for asyncio.Runner, which makes an event loop with this selector."""
     return lambda: asyncio.SelectorEventLoop(selector)

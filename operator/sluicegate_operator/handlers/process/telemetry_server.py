@@ -20,12 +20,15 @@ log = logging.getLogger(__name__)
 
 REQUEST_BYTES_MAX = 8192
 REQUEST_TIMEOUT_S = 5.0
-"""Time limit to send a request, and again to read its answer."""
+"""Time limit in seconds to send a request, and again to read its answer."""
 PLAIN = "text/plain; charset=utf-8"
 
 
 class TelemetryServer:
-    """Use as `with TelemetryServer(...) as server`. Raises OSError if it cannot listen on the address."""
+    """The HTTP server of health and metrics, used as `with TelemetryServer(...) as server`.
+
+    Raises OSError if it cannot listen on the address.
+    """
 
     def __init__(
         self,

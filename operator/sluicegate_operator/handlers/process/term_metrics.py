@@ -20,7 +20,7 @@ A label `cluster` would collide with that of Prometheus, which means a Kubernete
 
 
 class PipelineMetrics(NamedTuple):
-    """Whether the newest run of an AuditPipeline failed, and how many events its results lack."""
+    """The metrics of an AuditPipeline: whether its newest run failed, and how many events its results lack."""
 
     failing: bool
     missing: int | None
@@ -45,7 +45,7 @@ class TermMetrics(Collector):
         self._certificate_ends_s: dict[ClusterKey, Mapping[str, float]] = {}
 
     def note_quotas(self, key: ClusterKey, states: Mapping[str, str] | None) -> None:
-        """Note the states of a cluster's quotas; None if the cluster has no quotas.
+        """Record the states of a cluster's quotas; None if the cluster has no quotas.
 
         `states` has the reason of each ConnectionQuota's condition Enforced. A read of /metrics counts the reasons, so
         later changes of `states` count too.
@@ -56,11 +56,14 @@ class TermMetrics(Collector):
             self._quotas[key] = states
 
     def note_brokers(self, key: ClusterKey, uid: str, wanted: int, states: Collection[str]) -> None:
-        """Note a BrokerCluster's brokers. `uid` is its uid; `states` has one entry for each registered broker."""
+        """Record the states of a BrokerCluster's brokers.
+
+        `uid` is the BrokerCluster's; `states` has one entry for each registered broker.
+        """
         self._brokers[key] = _Brokers(uid, wanted, Counter(states))
 
     def keep_brokers(self, key: ClusterKey, uid: str) -> None:
-        """Drop the brokers of an earlier BrokerCluster of the name: `uid` is the uid of the current one."""
+        """Drop the brokers of an earlier BrokerCluster of the name. `uid` is that of the current BrokerCluster."""
         known = self._brokers.get(key)
         if known is not None and known.uid != uid:
             self.forget_brokers(key)
@@ -70,7 +73,7 @@ class TermMetrics(Collector):
         self._brokers.pop(key, None)
 
     def note_roll(self, key: ClusterKey, step: RollStep | None) -> None:
-        """Note the step of a roll. A roll that a user has paused does not count as blocked."""
+        """Record the step of a roll for metrics. A roll that a user has paused does not count as blocked."""
         if isinstance(step, WaitForNodes) and step.blocked and step.reason is not WaitReason.PAUSED:
             self._blocked[key] = step.reason.value
         else:
@@ -81,18 +84,18 @@ class TermMetrics(Collector):
         RESTARTS.labels(reason).inc()
 
     def note_pipelines(self, key: ClusterKey, found: Mapping[str, PipelineMetrics]) -> None:
-        """Note the figures of all AuditPipelines of the cluster, by name."""
+        """Record the metrics of all AuditPipelines of the cluster, by name."""
         self._pipelines.pop(key, None)
         if found:
             self._pipelines[key] = dict(found)
 
     def keep_pipelines(self, key: ClusterKey, names: Collection[str]) -> None:
-        """Drop the figures of all AuditPipelines of the cluster except `names`."""
+        """Drop the metrics of all AuditPipelines of the cluster except `names`."""
         known = self._pipelines.get(key, {})
         self.note_pipelines(key, {name: figures for name, figures in known.items() if name in names})
 
     def note_certificates(self, key: ClusterKey, seen: CertificatesSeen | None) -> None:
-        """Note when the cluster's own certificates end; None for a cluster without them."""
+        """Record when the cluster's own certificates end; None for a cluster without them."""
         self._certificate_ends_s.pop(key, None)
         if seen is not None:
             ends_s = {"authority": seen.authority_ends_s, "nodes": seen.certificate_ends_s}
@@ -103,7 +106,7 @@ class TermMetrics(Collector):
         DRIFT_MENDED.inc(changes)
 
     def note_enforced_after(self, seconds: float) -> None:
-        """Note the seconds from a ConnectionQuota's change until every broker was seen to enforce it."""
+        """Record the seconds from a ConnectionQuota's change until every broker was seen to enforce the quota."""
         APPLY_TO_ENFORCED.observe(seconds)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:

@@ -58,7 +58,7 @@ STARTING_RETRY = Retry(2.0, 10.0)
 DEPARTED_MAX = 16
 """Maximum number of deleted BrokerClusters of one name whose claims the API server refuses to change.
 
-The oldest one is dropped first.
+With more, the oldest is dropped.
 """
 
 
@@ -283,7 +283,7 @@ class ClusterReconciler:
                 silence=_silence(cluster, progress),
                 unreachable=progress.unreachable,
                 listeners=listeners,
-                version=version_range(words.version for words in progress.told.values()),
+                version=version_range(words.version for words in progress.described.values()),
             ),
             ObstaclesSeen(
                 refusal=applied.refusal,

@@ -24,11 +24,11 @@ from sluicegate_operator.planning.registrations.registrations import BrokerWords
 
 log = logging.getLogger(__name__)
 
-UNTOLD_RETRY = Retry(1.0, 30.0)
+UNDESCRIBED_RETRY = Retry(1.0, 30.0)
 
 
 class DescriptionReconciler:
-    """Reads tags, protocol versions and releases. Raises KubeError, which is retried."""
+    """Reads tags, protocol versions and releases of brokers. Raises KubeError, after which the queue retries."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -41,20 +41,20 @@ class DescriptionReconciler:
         progress = context.progress.of(cluster)
         brokers = await context.fleet.broker_addresses(cluster)
         if not brokers:
-            return UNTOLD_RETRY
+            return UNDESCRIBED_RETRY
         try:
             security = await context.node_security.of(cluster)
-            told = await ask_descriptions(brokers, security)
+            described = await ask_descriptions(brokers, security)
         except (KafkaAdminError, NoNodeSecurityError) as error:
             if context.is_news(str(error), "descriptions", cluster.metadata.uid):
                 log.info("cluster %s: brokers did not describe themselves: %s", cluster.name, error)
-            return UNTOLD_RETRY
-        if progress.told != told:
-            before, progress.told = progress.told, told
+            return UNDESCRIBED_RETRY
+        if progress.described != described:
+            before, progress.described = progress.described, described
             context.mark(Queue.REGISTRATIONS, key)
-            if _versions(before) != _versions(told):
+            if _versions(before) != _versions(described):
                 context.mark(Queue.CLUSTERS, key)
-        if await _damage_changed(progress, brokers, told, security):
+        if await _damage_changed(progress, brokers, described, security):
             context.mark(Queue.CLUSTERS, key)
         damaged = any(one.is_damaged for one in (progress.damage or {}).values())
         # Brokers repair damage, or a user accepts it, within seconds.
@@ -64,14 +64,14 @@ class DescriptionReconciler:
 async def _damage_changed(
     progress: ClusterProgress,
     brokers: Sequence[BrokerAddress],
-    told: Mapping[int, BrokerWords],
+    described: Mapping[int, BrokerWords],
     security: ClientSecurity,
 ) -> bool:
     """Ask the brokers for damage and note it. Returns whether it changed.
 
     The last answer of a broker stays while the cluster has that broker.
     """
-    newest = {broker_id: words.protocol_version_max or 0 for broker_id, words in told.items()}
+    newest = {broker_id: words.protocol_version_max or 0 for broker_id, words in described.items()}
     asked = [one for one in brokers if one.up and newest.get(one.broker_id, 0) >= SINCE_PROTOCOL]
     answered = await ask_log_damage(asked, security)
     before = progress.damage or {}
@@ -80,5 +80,5 @@ async def _damage_changed(
     return after != before
 
 
-def _versions(told: Mapping[int, BrokerWords]) -> set[str | None]:
-    return {words.version for words in told.values()}
+def _versions(described: Mapping[int, BrokerWords]) -> set[str | None]:
+    return {words.version for words in described.values()}

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 CREATING = frozenset(
     {Queue.CLUSTERS, Queue.LISTENERS, Queue.OBSERVERS, Queue.PIPELINES, Queue.RACKS, Queue.REGISTRATIONS, Queue.ROLLS}
 )
-"""Queues that create objects, or change objects that are being deleted."""
+"""The queues that create objects, or change objects that are being deleted."""
 
 Reconcile = Callable[[ClusterKey], Awaitable[Again]]
 

@@ -8,6 +8,7 @@ from sluicegate_operator.quotas.observing.observed import HttpPlaces
 
 
 async def http_places(context: Context, key: ClusterKey) -> HttpPlaces:
+    """Return the place of each broker's HTTP listener; no place for a cluster that was deleted."""
     cluster = await gather_cluster(context.kube, key)
     brokers = await context.fleet.broker_addresses(cluster) if cluster is not None else ()
     return {broker.broker_id: (broker.host, HTTP_PORT) for broker in brokers}

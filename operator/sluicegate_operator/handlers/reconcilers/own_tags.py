@@ -24,14 +24,14 @@ async def own_tags(
     names = sorted(set(node_of.values()))
     read = await asyncio.gather(*(read_labels(context.kube, name) for name in names))
     nodes = dict(zip(names, read, strict=True))
-    untold = {
+    unknown = {
         broker_id: f"the broker's tags stay unchanged, because the labels of node {name} cannot be read:"
         f" {nodes[name].unseen}"
         for broker_id, name in node_of.items()
         if nodes[name].labels is None
     }
-    for broker_id, sentence in untold.items():
+    for broker_id, sentence in unknown.items():
         if nodes[node_of[broker_id]].may_pass:
             continue
         await context.post(cluster, "Warning", "NodeUnreadable", f"broker {broker_id}: {sentence}")
-    return OwnTags(frozenset(map(tag_key, label_of)), node_tags(label_of, node_of, nodes), everybody), untold
+    return OwnTags(frozenset(map(tag_key, label_of)), node_tags(label_of, node_of, nodes), everybody), unknown

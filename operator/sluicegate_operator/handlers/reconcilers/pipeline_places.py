@@ -10,17 +10,17 @@ from sluicegate_operator.planning.layout.store_places import StorePlace, store_p
 
 
 class PipelinePlaces:
-    """The places for results of all AuditPipelines."""
+    """The places where AuditPipelines write their results."""
 
     def __init__(self) -> None:
         self._places: dict[str, tuple[ClusterKey, StorePlace]] = {}
         """The cluster and the place of results of each AuditPipeline, by its uid."""
 
     def concerned(self, before: CachedObject | None, after: CachedObject | None) -> set[ClusterKey]:
-        """Note a change of a BrokerCluster or an AuditPipeline.
+        """Record a change of a BrokerCluster or an AuditPipeline. Return the clusters that may be affected.
 
-        Returns the clusters of AuditPipelines whose results are in, inside or around the place that the object had or
-        has. A new object concerns none, because it is younger than all that have a place.
+        These are the clusters of AuditPipelines whose place of results overlaps a place that the object had or has now.
+        A new object affects none, because older objects keep their places.
         """
         for cached in (before, after):
             results = results_at(cached.value) if cached is not None else None

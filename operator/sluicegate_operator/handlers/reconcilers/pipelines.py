@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 NOT_FOUND = 404
 CHANGING_RETRY = Retry(2.0, 30.0)
-"""Delay while a run changes: only phases of pods are watched.
+"""Retry while a run changes: only phases of pods are watched.
 
 A Job reports its end a moment after its pod, and a pod reports later why it does not start.
 """
@@ -197,7 +197,9 @@ class PipelineReconciler:
         found = await self._context.kube.get(kind, metadata["namespace"], metadata["name"])
         if found is not None and not why_not_ours(found, {"metadata": metadata}):
             meta = found["metadata"]
-            await self._context.kube.delete(kind, meta["namespace"], meta["name"], uid=meta["uid"])
+            # A user may have taken it over since it was read.
+            seen = {"uid": meta["uid"], "resource_version": meta["resourceVersion"]}
+            await self._context.kube.delete(kind, meta["namespace"], meta["name"], **seen)
 
     async def _begin(self, pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[PipelineRun]) -> datetime | None:
         """Create the run that is due for Apache's Spark operator.

@@ -19,9 +19,12 @@ from sluicegate_operator.planning.limits.workloads import Members
 log = logging.getLogger(__name__)
 
 PODS_S, NAMESPACES_S = 30, 60
-"""Periods of the watches, see kube.cache.watched: how soon a watch that was cut off silently is noticed."""
+"""Periods of the watches of pods and namespaces, see kube.cache.watched.
+
+They determine how soon a watch that was cut off silently is noticed.
+"""
 LOOK_S = 5.0
-"""How often the watches are checked: no event reports that a watch has been broken for too long."""
+"""Seconds between two checks of the watches: no event reports that a watch has been broken for too long."""
 
 
 class Feeding(Protocol):
@@ -36,7 +39,7 @@ MakeFeeding = Callable[[Cache], Feeding]
 
 
 class PodsOfQuotas:
-    """The members of quotas on workloads. Belongs to the event loop.
+    """The members of quotas that select pods. Belongs to the event loop.
 
     `changed(cluster)` is called when members of the cluster's quotas were added or removed.
     """
@@ -56,7 +59,7 @@ class PodsOfQuotas:
         """
 
     def keep(self, cluster: ClusterKey, quotas: Iterable[ConnectionQuota]) -> None:
-        """Note all current ConnectionQuotas of a cluster."""
+        """Record all current ConnectionQuotas of a cluster."""
         self._workloads.keep(cluster, quotas)
         if self._workloads.wanted and self._cache is None:
             self._watch()

@@ -29,7 +29,7 @@ from sluicegate_operator.fleet.pods.controller_lease import end_term_of_gone
 from sluicegate_operator.fleet.pods.pods import NodePod
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.process.telemetry import FENCED_AT_ONCE
-from sluicegate_operator.handlers.reconcilers.external import ExternalBrokers
+from sluicegate_operator.handlers.reconcilers.external_brokers import ExternalBrokers
 from sluicegate_operator.handlers.snapshot import gather_cluster, readable
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.cache.cached_object import read_object
@@ -60,7 +60,10 @@ MOVING_EVERY_S = 1.0
 UNSEEN_RETRY = Retry(MOVING_EVERY_S, 5.0)
 """Retries while no controller reports the state of the brokers."""
 UNKNOWN_AFTER_S = 60.0
-"""A controller that is replaced, and one that takes over, answer sooner."""
+"""Seconds after which the state of brokers counts as unknown.
+
+A controller that is replaced, and one that takes over, answer sooner.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +77,11 @@ class _GateRefusal:
 
 
 class RegistrationReconciler:
-    """Keeps BrokerRegistrations as the active controller sees its brokers, and reports lost processes to it."""
+    """Keeps BrokerRegistrations equal to the active controller's view, and reports lost processes to the controller."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._told = ByCluster[dict[int, int]](dict)
+        self._fenced = ByCluster[dict[int, int]](dict)
         """The last epoch of each broker that was reported to a controller as gone, by broker id."""
         self._gates = ByCluster[dict[tuple[str, str], _GateRefusal]](dict)
         """Readiness gates that the API server refuses for good, by name and uid of the pod."""
@@ -116,7 +119,7 @@ class RegistrationReconciler:
         states = [broker.state.value for broker in seen.view.overview.brokers]
         context.figures.note_brokers(key, uid, cluster.spec.brokers.replicas, states)
         self._note_controller(cluster, progress, seen.view.overview.controller_id)
-        brokers = SeenBrokers(seen.view.overview, seen.broker_pods, progress.told)
+        brokers = SeenBrokers(seen.view.overview, seen.broker_pods, progress.described)
         await self._write(cluster, lambda existing: plan_registrations(cluster, existing, brokers, now()), refusals)
         if fenced or not settled(cluster, seen):
             return unless_refused(refusals, MOVING_EVERY_S)
@@ -136,7 +139,7 @@ class RegistrationReconciler:
         self._context.fleet.forget(*key)
         self._context.followers.forget(key)
         self._context.figures.forget_brokers(key)
-        self._told.forget(key)
+        self._fenced.forget(key)
         self._gates.forget(key)
 
     async def _reconcile_external(self, cluster: BrokerCluster) -> Again:
@@ -172,12 +175,12 @@ class RegistrationReconciler:
 
     async def _fence(self, cluster: BrokerCluster, seen: Sighting) -> bool:
         """Fence brokers that are gone. Returns whether there were any."""
-        told = self._told.of(cluster)
-        if not seen.fence_orders(told.items()) or seen.view.active is None or cluster.spec.paused:
+        fenced = self._fenced.of(cluster)
+        if not seen.fence_orders(fenced.items()) or seen.view.active is None or cluster.spec.paused:
             return False
         # A pod that the cache lacks may still exist.
         seen = await self._context.fleet.observe(cluster, fresh=True)
-        orders = seen.fence_orders(told.items())
+        orders = seen.fence_orders(fenced.items())
         if not orders or seen.view.active is None:
             return True
         try:
@@ -193,7 +196,7 @@ class RegistrationReconciler:
             if self._context.is_news(str(refusal), "fencing", cluster.metadata.uid, order.broker_id):
                 log.warning("cluster %s: broker %d cannot be fenced: %s", cluster.name, order.broker_id, refusal)
         for order in (one for one in orders if one not in refused):
-            told[order.broker_id] = order.epoch
+            fenced[order.broker_id] = order.epoch
             FENCED_AT_ONCE.inc()
             await self._context.post(cluster, "Warning", "BrokerGone", f"{order.why}: the broker was fenced at once")
         return True
@@ -379,7 +382,7 @@ class RegistrationReconciler:
 
 
 def settled(cluster: BrokerCluster, seen: Sighting) -> bool:
-    """Return whether every expected broker is Online, in sync and Ready, and there are no others."""
+    """Return whether every expected broker is Online, in sync and Ready, and no other broker exists."""
     overview, brokers = seen.view.overview, cluster.spec.brokers
     if overview is None or brokers is None:
         return False

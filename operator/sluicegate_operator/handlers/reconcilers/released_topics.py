@@ -18,10 +18,10 @@ _FINALIZERS = ((TOPIC, FINALIZER), (KAFKA_USER, USER_FINALIZER))
 
 
 async def release_topics(kube: KubeClient, namespace: str | None) -> int:
-    """Remove the finalizers from all Topics and KafkaUsers of a namespace, None meaning all. Returns how many had one.
+    """Remove the operator's finalizers from all Topics and KafkaUsers of a namespace, or of all (None).
 
-    The caller must hold the Lease: another leading operator would add the finalizers again. Raises KubeError after the
-    other objects are released.
+    Returns how many objects had one. The caller must hold the Lease: another leading operator would add the finalizers
+    again. Raises KubeError after the other objects are released.
     """
     held = [
         (kind, finalizer, found)

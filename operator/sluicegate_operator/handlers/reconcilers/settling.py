@@ -14,7 +14,7 @@ from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 
 SETTLE_MAX_S = 10.0
-"""Maximum wait, even if objects keep changing."""
+"""Maximum wait for a new cluster in seconds, even if its objects keep changing."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class _Sight:
 
 @dataclass(slots=True)
 class Settling:
-    """Waits for new clusters to settle.
+    """Tells which new clusters have not changed for some time.
 
     A cluster has settled if it has not changed for `quiet_s`. Times are seconds of the caller's clock.
     """
@@ -38,7 +38,7 @@ class Settling:
     _sights: ByCluster[_Sight] = field(default_factory=lambda: ByCluster(_Sight))
 
     def wait_s(self, cluster: BrokerCluster, listeners: Iterable[BrokerListener], now_s: float) -> float:
-        """Return the remaining time; zero once the cluster has settled.
+        """Return the remaining seconds of the wait; zero once the cluster has settled.
 
         An earlier cluster of the name does not count.
         """

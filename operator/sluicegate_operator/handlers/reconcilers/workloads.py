@@ -14,7 +14,10 @@ from sluicegate_operator.planning.limits.workloads import Members, QuotaKey, Wor
 
 
 class Workloads:
-    """Members of workloads. `changed(cluster)` is called when members of the cluster's quotas were added or removed."""
+    """The pods that quotas select as their members.
+
+    `changed(cluster)` is called when members of the cluster's quotas were added or removed.
+    """
 
     def __init__(self, changed: Callable[[ClusterKey], None]) -> None:
         self._changed = changed
@@ -26,11 +29,11 @@ class Workloads:
 
     @property
     def wanted(self) -> bool:
-        """Whether a quota selects pods: nothing else needs them."""
+        """Return whether a quota selects pods. Otherwise pods need not be known."""
         return bool(self._clusters)
 
     def keep(self, cluster: ClusterKey, quotas: Iterable[ConnectionQuota]) -> None:
-        """Note all current ConnectionQuotas of a cluster; those with other targets are skipped."""
+        """Record all current ConnectionQuotas of a cluster. Quotas with other targets are skipped."""
         workloads: dict[QuotaKey, Workload] = {
             (quota.namespace, quota.name): quota.spec.target.workload
             for quota in quotas
@@ -48,7 +51,10 @@ class Workloads:
             self.forget()
 
     def take_news(self, cluster: ClusterKey) -> dict[str, Members]:
-        """Return, by name, the members of quotas whose members changed since the last call. Empty while not `known`."""
+        """Return the members of the quotas whose members changed since the last call, by name.
+
+        Empty while not `known`.
+        """
         if not self.known:
             return {}
         return {name: self._index.members((cluster[0], name)) for name in self._news.pop(cluster, ())}
@@ -64,15 +70,15 @@ class Workloads:
         self.known = False
 
     def on_pod(self, uid: str, pod: WorkloadPod | None) -> None:
-        """Note a pod; None means that it is gone or has ended."""
+        """Record a pod; None means that the pod is gone or has ended."""
         self._mark(self._index.drop_pod(uid) if pod is None else self._index.put_pod(pod))
 
     def on_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """Note the labels of a namespace; None means that it is gone."""
+        """Record the labels of a namespace; None means that the namespace is gone."""
         self._mark(self._index.drop_namespace(name) if labels is None else self._index.put_namespace(name, labels))
 
     def note_all_known(self) -> None:
-        """Note that every existing pod and namespace was reported."""
+        """Record that every existing pod and namespace was reported."""
         self.known = True
         for cluster in [cluster for cluster, names in self._news.items() if names]:
             self._changed(cluster)

@@ -37,7 +37,7 @@ Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")
 
 READ_HERE_BYTES = 32 * 1024
-"""Longest reply that is decoded in the event loop; longer ones are decoded in a thread.
+"""Longest reply that is decoded on the event loop; a longer one is decoded in a thread.
 
 10,000 quotas take a tenth of a second.
 """
@@ -48,9 +48,10 @@ SESSION_PART = 0.85
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """Settings of a connection. `may_write` is called directly before a request that changes anything is sent.
+    """The settings of a connection to a broker.
 
-    With `sasl` the connection authenticates before the first request.
+    `may_write` is called directly before a request that changes anything is sent. With `sasl` the connection
+    authenticates before the first request.
     """
 
     request_timeout_s: float
@@ -61,7 +62,7 @@ class ConnectionSettings:
 
 
 class Connection(RequestPipeline):
-    """Use `Connection.open`. When `closed` is true, every call raises; open a new one."""
+    """A connection to one broker, from `Connection.open`. When `closed` is true, every call raises: open a new one."""
 
     def __init__(self, address: Address, settings: ConnectionSettings) -> None:
         super().__init__(address, settings.client_id, settings.request_timeout_s, settings.may_write)
@@ -72,12 +73,12 @@ class Connection(RequestPipeline):
 
     @property
     def expired(self) -> bool:
-        """Whether the authenticated session ends soon: the next request needs a new connection."""
+        """Return whether the authenticated session ends soon, so that the next request needs a new connection."""
         return asyncio.get_running_loop().time() >= self._expires_s
 
     @classmethod
     async def open(cls, address: Address, settings: ConnectionSettings, connect: Connect = open_tcp) -> "Connection":
-        """Connect, and read the API versions that the broker supports."""
+        """Connect to a broker, and read the API versions that the broker supports."""
         connection = cls(address, settings)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):

@@ -21,9 +21,9 @@ READS = ("ApiVersions", "BrokerMetadata", "Describe", "List", "Metadata", *READS
 class Exchange(Generic[Reply, Result]):
     """One request with the type of its reply.
 
-    `repeatable`: sending it twice has the same result as sending it once, so it is retried after a lost connection.
-    `listed`: whether ApiVersions lists the API; an unlisted API is tried without knowing whether the broker serves it.
-    `keeps_answer`: whether the last reply is kept, so that an equal one is not decoded again:
+    `repeatable`: sending the request twice has the same result as sending it once, so it is retried after a lost
+    connection. `listed`: whether ApiVersions lists the API; an unlisted API is tried without knowing whether the broker
+    serves it. `keeps_answer`: whether the last reply is kept, so that an equal one is not decoded again:
     kafka_admin.connecting.known_answers.
     """
 
@@ -40,5 +40,8 @@ class Exchange(Generic[Reply, Result]):
 
     @property
     def alters(self) -> bool:
-        """Whether the request changes anything: the names of requests that only read begin with one of READS."""
+        """Return whether the request changes anything in the cluster.
+
+        The names of requests that only read begin with one of READS.
+        """
         return not self.api.startswith(READS)

@@ -12,7 +12,10 @@ from kafka_bytes.frames import SIZE
 from sluicegate_operator.kafka_admin.connecting.reading import MalformedError, reader
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024
-"""A DescribeConfigs of every key is about 60 KB, the Metadata of 10,000 partitions about 500 KB."""
+"""Limit of a frame in bytes.
+
+A DescribeConfigs of every key is about 60 KB, the Metadata of 10,000 partitions about 500 KB.
+"""
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
 
@@ -54,7 +57,10 @@ class FrameSplitter:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the complete frames. Raises MalformedError for an impossible size, before the frame is buffered."""
+        """Yield the frames that are complete after `data`.
+
+        Raises MalformedError for an impossible size, before the frame is buffered.
+        """
         self._buffer += data
         while len(self._buffer) >= SIZE.size:
             (size,) = SIZE.unpack_from(self._buffer)

@@ -17,15 +17,15 @@ Result = TypeVar("Result")
 Read = Callable[[Exchange[Reply, Result], bytes], Awaitable[Result]]
 
 QUESTIONS_MAX = 4
-"""Most cached requests: one for each type of entity with limits."""
+"""Maximum number of cached requests: one for each type of entity with limits."""
 KEPT_MAX_BYTES = 1 << 20
-"""Longest answer that is cached; the answer for 15,000 quotas is longer."""
+"""Longest answer in bytes that is cached. The answer for 15,000 quotas is longer."""
 _CORRELATION_ID_BYTES = 4
 """A reply begins with its correlation id, the only part that always differs."""
 
 
 class KnownAnswers:
-    """The last answer to each request with `Exchange.keeps_answer`, of one cluster and bounded.
+    """The last answer to each request with `Exchange.keeps_answer`, of one cluster. Their number is bounded.
 
     Callers must not change the result. Belongs to one event loop.
     """
@@ -36,7 +36,10 @@ class KnownAnswers:
         """A hundred brokers answer at once: the first answer is decoded, and the others equal it."""
 
     async def read(self, exchange: Exchange[Reply, Result], frame: bytes, read: Read[Reply, Result]) -> Result:
-        """Return the cached result, or decode the frame with `read`. An error of `read` is raised and not cached."""
+        """Return the cached result of an equal frame, or decode the frame with `read`.
+
+        An error of `read` is raised and not cached.
+        """
         answer = frame[_CORRELATION_ID_BYTES:]
         async with self._lock:
             if exchange.request in self._last and self._last[exchange.request][0] == answer:

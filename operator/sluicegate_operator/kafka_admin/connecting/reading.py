@@ -22,15 +22,15 @@ from kafka_bytes.varints import read_uvarint
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 
 Read = Callable[[bytes, int], tuple[Any, int]]
-"""(buffer, offset) -> the value and the offset after it."""
+"""Function that reads a value of a buffer at an offset, and returns the value and the offset after it."""
 
 
 class MalformedError(ValueError):
-    """The bytes are not a valid message of the expected type."""
+    """Error for bytes that are not a valid message of the expected type."""
 
 
 def reader(kind: Any) -> Read:
-    """Return the reader of a kio class; each class is analysed once."""
+    """Return the function that reads a kio class. Each class is analysed once."""
     return _entity(kind)
 
 

@@ -34,9 +34,10 @@ class _InFlight:
 
 
 class RequestPipeline(asyncio.Protocol):
-    """Owns the transport and the requests in flight, `MAX_IN_FLIGHT` at most. When `closed` is true, every call raises.
+    """A connection's transport and its requests in flight, `MAX_IN_FLIGHT` at most.
 
-    `may_write` is called directly before a request that changes anything is sent.
+    When `closed` is true, every call raises. `may_write` is called directly before a request that changes anything is
+    sent.
     """
 
     def __init__(self, address: Address, client_id: str, timeout_s: float, may_write: Callable[[], bool]) -> None:

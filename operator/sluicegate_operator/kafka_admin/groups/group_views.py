@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from sluicegate_operator.kafka_admin.views import BrokerView, Partition
 
 CLASSIC, CONSUMER = "classic", "consumer"
-"""Types of groups: of JoinGroup and SyncGroup, and of KIP-848."""
+"""Types of groups: the classic type of JoinGroup and SyncGroup, and that of KIP-848."""
 
 NO_MEMBERS = frozenset({"Empty", "Dead"})
-"""States without consumers. Dead is a group that does not exist."""
+"""States of groups without consumers. Dead is the state of a group that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group as ListGroups reports it. `protocol_type` is empty for a group that only keeps offsets."""
+    """A group of consumers as ListGroups reports it. `protocol_type` is empty for a group that only keeps offsets."""
 
     id: str
     state: str
@@ -26,7 +26,7 @@ class GroupListing:
 class GroupMember:
     """A member of a group.
 
-    `partitions` is its present assignment; `epoch` is None if its protocol has none for each member.
+    `partitions` is the member's present assignment; `epoch` is None if its protocol has no epochs of members.
     """
 
     id: str
@@ -39,7 +39,10 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group as its coordinator reports it. `assignor` is empty while none was chosen, `epoch` is KIP-848's."""
+    """A group as its coordinator reports it.
+
+    `assignor` is empty while none was chosen; `epoch` is that of KIP-848.
+    """
 
     id: str
     state: str

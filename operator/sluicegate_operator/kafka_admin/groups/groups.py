@@ -42,7 +42,7 @@ GROUP = i8(0)
 """Key type of FindCoordinator for groups."""
 
 CONSUMER_PROTOCOL = "consumer"
-"""The protocol type whose assignments can be decoded; Connect's workers have another one."""
+"""The protocol type whose assignments can be decoded. Connect's workers have another protocol type."""
 
 
 def find_coordinators(ids: Collection[str]) -> Exchange[FindCoordinatorResponse, Coordinators]:
@@ -55,7 +55,7 @@ def find_coordinators(ids: Collection[str]) -> Exchange[FindCoordinatorResponse,
 
 
 def list_groups() -> Exchange[ListGroupsResponse, tuple[GroupListing, ...]]:
-    """List the groups that the broker coordinates."""
+    """Return the request that lists the groups of the broker that coordinates them."""
 
     def read(reply: ListGroupsResponse) -> tuple[GroupListing, ...]:
         check(reply.error_code, None, "listing groups")
@@ -68,7 +68,7 @@ def list_groups() -> Exchange[ListGroupsResponse, tuple[GroupListing, ...]]:
 
 
 def describe_classic(group_id: str) -> Exchange[DescribeGroupsResponse, GroupView]:
-    """Describe a classic group, at its coordinator. The state of a missing group is Dead."""
+    """Return the request that describes a classic group, for its coordinator. The state of a missing group is Dead."""
     subject = f"describing group {group_id}"
 
     def read(reply: DescribeGroupsResponse) -> GroupView:
@@ -84,7 +84,10 @@ def describe_classic(group_id: str) -> Exchange[DescribeGroupsResponse, GroupVie
 
 
 def describe_consumer(group_id: str) -> Exchange[ConsumerGroupDescribeResponse, GroupView]:
-    """Describe a group of KIP-848, at its coordinator. Raises GROUP_ID_NOT_FOUND also for another type."""
+    """Return the request that describes a KIP-848 group, for its coordinator.
+
+    Raises GROUP_ID_NOT_FOUND also for a group of another type.
+    """
     subject = f"describing group {group_id}"
 
     def read(reply: ConsumerGroupDescribeResponse) -> GroupView:
@@ -97,7 +100,7 @@ def describe_consumer(group_id: str) -> Exchange[ConsumerGroupDescribeResponse, 
 
 
 def delete(group_id: str) -> Exchange[DeleteGroupsResponse, None]:
-    """Delete a group, at its coordinator."""
+    """Return the request that deletes a group, for its coordinator."""
     subject = f"deleting group {group_id}"
 
     def read(reply: DeleteGroupsResponse) -> None:
@@ -114,10 +117,11 @@ def _classic_member(group: DescribedGroup, member: DescribedGroupMember) -> Grou
 
 
 def assigned_partitions(assignment: bytes) -> tuple[Partition, ...]:
-    """Decode the assignment of a member of a classic group; empty if it waits for one, or if it is unreadable.
+    """Decode the assignment of a member of a classic group.
 
-    The bytes are a version, then a format that has not changed since version 0. Another kind of client may have written
-    other bytes, which must not hide the rest of the group.
+    Empty if the member waits for an assignment, or if the bytes are unreadable. The bytes are a version, then a format
+    that has not changed since version 0. Another kind of client may have written other bytes, which must not hide the
+    rest of the group.
     """
     if len(assignment) < struct.calcsize(">h"):
         return ()

@@ -29,7 +29,7 @@ NO_MEMBER = i32(-1)
 
 
 def fetch_offsets(group_id: str) -> Exchange[OffsetFetchResponse, dict[Partition, int]]:
-    """Fetch all committed offsets of the group. A group that does not exist has none."""
+    """Return the request for all committed offsets of a group. A group that does not exist has none."""
     subject = f"requesting the offsets of group {group_id}"
 
     def read(reply: OffsetFetchResponse) -> dict[Partition, int]:
@@ -50,9 +50,10 @@ def fetch_offsets(group_id: str) -> Exchange[OffsetFetchResponse, dict[Partition
 def commit_offsets(
     group_id: str, offsets: Mapping[Partition, int]
 ) -> Exchange[OffsetCommitResponse, dict[Partition, str]]:
-    """Commit offsets without being a member, which a coordinator accepts while the group has no members.
+    """Return the request that commits offsets of a group without members.
 
-    Returns Kafka's name of the error for each refused partition.
+    A coordinator accepts such a commit while the group has no members. The result has Kafka's name of the error for
+    each refused partition.
     """
     topics = tuple(
         OffsetCommitRequestTopic(
@@ -84,7 +85,7 @@ def commit_offsets(
 def list_offsets(
     partitions: Collection[Partition], time_ms: int
 ) -> Exchange[ListOffsetsResponse, dict[Partition, int]]:
-    """Return the first offset at or after `time_ms`, or EARLIEST or LATEST, of partitions that the broker leads.
+    """Return the request for the first offset at or after `time_ms`, or EARLIEST or LATEST, of led partitions.
 
     A partition without such a record has NO_OFFSET; a partition that this broker does not lead (any more) is left out.
     """

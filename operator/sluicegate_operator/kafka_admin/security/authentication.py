@@ -17,17 +17,17 @@ from sluicegate_operator.kafka_admin.security.client_security import SaslSetting
 Reply = TypeVar("Reply", bound=ResponsePayload)
 
 STEPS_MAX = 5
-"""Most tokens of one authentication; SCRAM has two."""
+"""Maximum number of tokens of one authentication; SCRAM has two."""
 
 
 class Ask(Protocol):
-    """Sends a request on the connection and returns the reply."""
+    """A function that sends a request on the connection and returns the reply."""
 
     async def __call__(self, request: RequestPayload, reply_type: type[Reply], /) -> Reply: ...
 
 
 async def authenticate(address: Address, settings: SaslSettings, ask: Ask) -> float:
-    """Authenticate, and return the lifetime of the session in seconds; 0 if it does not end (KIP-368).
+    """Authenticate a connection, and return the lifetime of the session in seconds; 0 for no end (KIP-368).
 
     Raises AuthenticationError, whose text contains no secret.
     """

@@ -29,14 +29,18 @@ MECHANISMS = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
 
 
 class SecurityError(Exception):
-    """Certificates, keys or credentials that cannot be used; the message is half a sentence without their contents."""
+    """Error for certificates, keys or credentials that cannot be used.
+
+    The message is half a sentence without their contents.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """Certificates in PEM. Without `authorities` the system's verify brokers. The key belongs to `certificate`.
+    """The TLS settings of a client of brokers, with certificates in PEM.
 
-    `server_name` is the name that each broker's certificate must have, instead of the broker's own name or address.
+    Without `authorities`, those of the system verify brokers. The key belongs to `certificate`. `server_name` is the
+    name that each broker's certificate must have, instead of the broker's own name or address.
     """
 
     authorities: str = field(default="", repr=False)
@@ -45,7 +49,7 @@ class TlsSettings:
     server_name: str = ""
 
     def context(self) -> ssl.SSLContext:
-        """Return a context that verifies brokers and their names. Raises SecurityError."""
+        """Return an SSL context that verifies brokers and their names. Raises SecurityError."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # As for brokers, each of the authorities is trusted, also one that another has issued.
@@ -87,7 +91,7 @@ def _no_password() -> str:
 
 @dataclass(frozen=True, slots=True)
 class SaslSettings:
-    """A mechanism and its credentials: user name and password, or the token of OAUTHBEARER."""
+    """The settings of SASL: a mechanism with user name and password, or with the token of OAUTHBEARER."""
 
     mechanism: str
     username: str = ""
@@ -95,7 +99,7 @@ class SaslSettings:
     token: str = field(default="", repr=False)
 
     def exchange(self) -> SaslExchange:
-        """Return the exchange of one authentication. Raises SaslError."""
+        """Return the client's side of one authentication. Raises SaslError."""
         if self.mechanism == PLAIN:
             return PlainExchange(self.username, self.password)
         if self.mechanism == OAUTHBEARER:
@@ -107,14 +111,14 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """How a client connects: with TLS or without, with SASL or without."""
+    """The security of a client's connections: with TLS or without, with SASL or without."""
 
     tls: TlsSettings | None = None
     sasl: SaslSettings | None = None
 
     @property
     def protocol(self) -> str:
-        """Kafka's name of the security protocol."""
+        """Return Kafka's name of the security protocol."""
         if self.sasl is not None:
             return "SASL_SSL" if self.tls is not None else "SASL_PLAINTEXT"
         return "SSL" if self.tls is not None else "PLAINTEXT"
@@ -129,7 +133,7 @@ class ClientSecurity:
                 raise SecurityError(str(error)) from None
 
     def connect(self) -> Connect:
-        """Return the function that opens a transport. Raises SecurityError."""
+        """Return the function that opens a transport. Raises SecurityError for unusable certificates or credentials."""
         return open_tcp if self.tls is None else _open_tls(self.tls.context(), self.tls.server_name)
 
 

@@ -8,20 +8,20 @@ from kafka_bytes.sasl.scram import HASHES
 
 
 class ScramMechanism(IntEnum):
-    """Numbers of the mechanisms in Kafka's records and requests."""
+    """The SCRAM mechanisms, with their numbers in Kafka's records and requests."""
 
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
 
     @property
     def label(self) -> str:
-        """Kafka's name of the mechanism."""
+        """Return Kafka's name of the SCRAM mechanism."""
         return self.name.replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """A SCRAM credential, with which a broker verifies a password. It never gets the password itself."""
+    """A SCRAM credential, with which a broker verifies a password that it never gets."""
 
     mechanism: ScramMechanism
     iterations: int

@@ -23,11 +23,14 @@ from sluicegate_operator.planning.users.acl_rules import (
 
 _ANY = i8(1)
 ACLS_A_REQUEST = 200
-"""Most ACLs that one request creates or deletes."""
+"""Maximum number of ACLs that one request creates or deletes."""
 
 
 def describe(principal: str | None) -> Exchange[DescribeAclsResponse, frozenset[AclRule]]:
-    """Describe the rules of a principal, None meaning all, without rules with codes that are newer than this client."""
+    """Return the request that describes the ACLs of a principal; None for all principals.
+
+    ACLs with codes that are newer than this client are left out.
+    """
     request = DescribeAclsRequest(
         resource_type_filter=_ANY,
         resource_name_filter=None,
@@ -70,7 +73,10 @@ def _rule(name: str, principal: str, host: str, codes: tuple[int, int, int, int]
 
 
 def create(rules: Collection[AclRule]) -> Exchange[CreateAclsResponse, dict[AclRule, KafkaApiError]]:
-    """Create rules. The result has the refused ones; a rule that exists is not an error."""
+    """Return the request that creates ACLs. Its result has the errors of refused ones.
+
+    An ACL that exists is not an error.
+    """
     asked = tuple(rules)
     creations = tuple(
         AclCreation(
@@ -93,7 +99,10 @@ def create(rules: Collection[AclRule]) -> Exchange[CreateAclsResponse, dict[AclR
 
 
 def delete(rules: Collection[AclRule]) -> Exchange[DeleteAclsResponse, dict[AclRule, KafkaApiError]]:
-    """Delete exactly these rules. The result has the refused ones; a rule that does not exist is not an error."""
+    """Return the request that deletes exactly these ACLs. Its result has the errors of refused ones.
+
+    An ACL that does not exist is not an error.
+    """
     asked = tuple(rules)
     filters = tuple(
         DeleteAclsFilter(

@@ -18,11 +18,14 @@ from sluicegate_operator.kafka_admin.errors import check, only
 from sluicegate_operator.kafka_admin.security.scram import ScramCredential, ScramMechanism
 
 Credentials = Mapping[str, Mapping[ScramMechanism, int]]
-"""Iterations of each mechanism, by user."""
+"""The numbers of iterations of users' credentials, by mechanism, by user."""
 
 
 def describe(users: Collection[str]) -> Exchange[DescribeUserScramCredentialsResponse, Credentials]:
-    """Describe the credentials of users. Unknown users have none. Each name may be given once."""
+    """Return the request that describes the credentials of users. Unknown users have none.
+
+    Each name may be given once.
+    """
     request = DescribeUserScramCredentialsRequest(users=tuple(UserName(name=user) for user in users))
 
     def read(reply: DescribeUserScramCredentialsResponse) -> dict[str, dict[ScramMechanism, int]]:
@@ -43,7 +46,7 @@ def describe(users: Collection[str]) -> Exchange[DescribeUserScramCredentialsRes
 
 
 def upsert(user: str, credential: ScramCredential) -> Exchange[AlterUserScramCredentialsResponse, None]:
-    """Set the credential of one mechanism; it replaces an earlier one."""
+    """Return the request that sets a user's credential of one mechanism, and replaces an earlier credential."""
     upsertion = ScramCredentialUpsertion(
         name=user,
         mechanism=i8(credential.mechanism),
@@ -62,7 +65,7 @@ def upsert(user: str, credential: ScramCredential) -> Exchange[AlterUserScramCre
 
 
 def delete(user: str, mechanism: ScramMechanism) -> Exchange[AlterUserScramCredentialsResponse, None]:
-    """Delete the credential of one mechanism. A credential that does not exist is no error."""
+    """Return the request that deletes a user's credential of one mechanism. A missing credential is not an error."""
     deletion = ScramCredentialDeletion(name=user, mechanism=i8(mechanism))
     request = AlterUserScramCredentialsRequest(deletions=(deletion,), upsertions=())
     subject = f"deleting the {mechanism.label} credential of user {user}"

@@ -25,16 +25,16 @@ log = logging.getLogger(__name__)
 Json = Mapping[str, Any]
 
 FILL_PATIENCE_S = 30.0
-"""A reader of a kind that is still being listed waits for this many seconds before it gets an error.
+"""Seconds that a reader waits for a kind that is still being listed, before it gets an error.
 
 kopf hands on 1,000 objects in about a second of processor time.
 """
 TOLD_PER_SLICE = 64
-"""A new subscriber receives this many objects before the event loop runs other tasks."""
+"""Number of objects that a new subscriber receives before the event loop runs other tasks."""
 
 Found = TypeVar("Found", bound=Resource)
 Subscriber = Callable[[Kind, CachedObject | None, CachedObject | None], None]
-"""Called for each change with the object before and after it."""
+"""A function that is called for each change, with the object before and after it."""
 
 
 class Cache:
@@ -71,14 +71,14 @@ class Cache:
         return [one for one in values if isinstance(one, model) and one.metadata.deletion_timestamp is None]
 
     async def of_kind(self, kind: Kind) -> Sequence[Value]:
-        """All objects of a kind in all watched namespaces, also unreadable ones and those that are being deleted.
+        """Return all objects of a kind in all watched namespaces.
 
-        Raises KubeError if the kind is not known.
+        They include unreadable objects, and those that are being deleted. Raises KubeError if the kind is not known.
         """
         return [cached.value for cached in (await self._known(kind)).values()]
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
-        """Return an object of a kind that is not custom, None if it does not exist. Raises KubeError."""
+        """Return an object of a kind that is not custom; None if it does not exist. Raises KubeError."""
         cached = (await self._known(kind)).get(namespace, name)
         return None if cached is None else _document(cached)
 
@@ -114,7 +114,7 @@ class Cache:
         return one.store
 
     def note(self, kind: Kind, answer: Json) -> CachedObject | None:
-        """Store an object from the API server's answer to a write. Returns the stored object."""
+        """Store an object from the API server's answer to a write. Return the stored object."""
         one = self._kinds.get(kind)
         if one is None or not one.has_synced.is_set() or not _selects(one.watched, answer):
             return None
@@ -127,7 +127,7 @@ class Cache:
             self._notify(kind, one.store.remove_uid((namespace, name), uid))
 
     async def subscribe(self, subscriber: Subscriber) -> None:
-        """Call `subscriber` for every stored object, and from then on for each change, until `unsubscribe`."""
+        """Call `subscriber` for every stored object, and then for each change, until `unsubscribe`."""
         self._subscribers.append(subscriber)
         for kind, one in self._kinds.items():
             for number, key in enumerate(list(one.store.names())):

@@ -22,14 +22,14 @@ from sluicegate_operator.resources.nodes.lander import lander_of_pod
 Json = Mapping[str, Any]
 SHARED_MAX = 1024
 WORD_MAX = 200
-"""Longer texts are rarely equal."""
+"""Maximum length of a text that is shared between objects. Longer texts are rarely equal."""
 _NOBODY_PLANS_BY = ("kubectl.kubernetes.io/last-applied-configuration",)
 """Annotations that are as long as the object."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableObject:
-    """A custom object as the API server has it, and the reason why this operator cannot read it."""
+    """A custom object that this operator cannot read, as the API server has it, and the reason."""
 
     body: Json
     why: str
@@ -40,9 +40,9 @@ Value = Resource | UnreadableObject | Json
 
 @dataclass(frozen=True, slots=True)
 class CachedObject:
-    """An object in the cache.
+    """A Kubernetes object as the operator's cache keeps it.
 
-    `cluster` is the name of the BrokerCluster that it belongs to; empty if it names none. `version` is its
+    `cluster` is the name of the object's BrokerCluster; empty if the object names none. `version` is its
     resourceVersion as a number: API servers count upwards.
     """
 
@@ -140,7 +140,7 @@ def version_of(meta: Json) -> int:
 
 
 def cluster_of(kind: Kind, body: Json) -> str:
-    """Return the name of the object's cluster without parsing the rest; empty if it names none."""
+    """Return the name of the object's cluster without parsing the rest; empty if the object names no cluster."""
     meta = body["metadata"]
     if kind == BROKER_CLUSTER:
         return str(meta["name"])

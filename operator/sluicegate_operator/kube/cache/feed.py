@@ -13,7 +13,7 @@ Json = Mapping[str, Any]
 
 
 class Feed:
-    """Writes to the informers of a cache, on the cache's event loop.
+    """The writer of a cache's informers, on the cache's event loop.
 
     `notify` is called with the changes of a kind, `on_error` when the error of a kind begins, changes or ends.
     """
@@ -31,7 +31,7 @@ class Feed:
     def replace(
         self, kind: Kind, items: Collection[Json], version: int, *, first: bool, last: bool, restored: bool = False
     ) -> Sequence[Json]:
-        """Take a page of a list. Returns the items that kopf's handler must see."""
+        """Store a page of a list of Kubernetes objects. Return the items that kopf's handler must see."""
         now_s = time.monotonic()
         unseen, changes = self.informers[kind].replace(items, version, now_s, first=first, last=last, restored=restored)
         self._notify(kind, changes)
@@ -39,11 +39,11 @@ class Feed:
         return unseen
 
     def apply(self, kind: Kind, event_type: str | None, item: Json) -> None:
-        """Apply an object from kopf's event handler to its informer, and notify the subscribers."""
+        """Apply an event from kopf's event handler to the informer of its kind, and notify the subscribers."""
         self._notify(kind, self.informers[kind].apply(event_type, item))
 
     def take_if_known(self, kind: Kind, event_type: str, item: Json) -> bool:
-        """Apply an event of a watch, if the store has this version of its object or a newer one.
+        """Apply an event of a watch, if the store has this version of the object or a newer one.
 
         Returns whether the store has it. If not, the event is passed to kopf's handler.
         """
@@ -54,9 +54,9 @@ class Feed:
         return True
 
     def contact(self, kind: Kind, version: int = 0) -> None:
-        """Note that the API server has answered for the kind.
+        """Record that the API server has answered for the kind.
 
-        `version`: it has accepted a watch from this resourceVersion.
+        `version`: the API server has accepted a watch from this resourceVersion.
         """
         one = self.informers[kind]
         one.resource_version = max(one.resource_version, version)
@@ -66,7 +66,7 @@ class Feed:
             self._on_error()
 
     def fail(self, kind: Kind, error: KubeError) -> None:
-        """Note that the kind cannot be listed or watched now."""
+        """Record that the kind cannot be listed or watched now."""
         one = self.informers[kind]
         changed = str(one.error) != str(error)
         one.fail(error)
@@ -74,6 +74,6 @@ class Feed:
             self._on_error()
 
     def lose(self, kind: Kind, error: KubeError) -> None:
-        """Note that an object of the kind was missed: the kind is unknown until it is listed again."""
+        """Record that an object of the kind was missed: the kind is unknown until it is listed again."""
         self.informers[kind].unsync()
         self.fail(kind, error)

@@ -27,16 +27,19 @@ DELETED = "DELETED"
 
 @dataclass(slots=True)
 class Informer:
-    """The state of one kind. Times are in seconds of time.monotonic, which all threads share."""
+    """The objects of one kind in the cache, with the state of their watch.
+
+    Times are in seconds of time.monotonic, which all threads share.
+    """
 
     watched: Watched
     store: Store = field(default_factory=Store)
     has_synced: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the store has every object of a list that was read to its end."""
+    """Event that is set when the store has every object of a list that was read to its end."""
     last_contact_s: float = 0.0
-    """Time when the API server last sent anything about this kind."""
+    """Time when the API server last sent anything about this kind, in seconds."""
     error: KubeError | None = None
-    """The reason why the kind cannot be listed or watched now."""
+    """The reason why the kind cannot be listed or watched now; None without a reason."""
     resource_version: int = 0
     """The highest resourceVersion seen: of an object, a list, or a watch that the API server has accepted."""
     lists: int = 0
@@ -60,7 +63,7 @@ class Informer:
         self._reader = Reader(self.watched.trim)
 
     def why_unknown(self, now_s: float) -> KubeError | None:
-        """Return the reason why no plan may use the store; None if plans may."""
+        """Return the reason why no plan may use the store; None if plans may use it."""
         quiet_s = now_s - self.last_contact_s
         if self.error is not None and (not self.has_synced.is_set() or quiet_s > BROKEN_MAX_S):
             return self.error
@@ -77,7 +80,7 @@ class Informer:
     def replace(
         self, items: Collection[Json], version: int, now_s: float, *, first: bool, last: bool, restored: bool = False
     ) -> tuple[Sequence[Json], list[Change]]:
-        """Take a page of the list at `version`. Returns the items that kopf's handler must see, and the changes.
+        """Store a page of the list at `version`. Return the items that kopf's handler must see, and the changes.
 
         Those items are the ones that the store lacks in this resourceVersion. The changes are removals of objects that
         were deleted while no watch reported it. The removals follow after all objects in the list are stored, so that a
@@ -105,12 +108,15 @@ class Informer:
         return unseen, self._synced()
 
     def has(self, item: Json) -> bool:
-        """Whether the store has the object in this or a newer version."""
+        """Return whether the store has the object in this or a newer version."""
         cached = self.store.get(*key_of(item))
         return cached is not None and cached.version >= version_of(item["metadata"])
 
     def apply(self, event_type: str | None, item: Json) -> list[Change]:
-        """Take an object from kopf's handler; `event_type` is None for an object of a list. Returns the changes."""
+        """Store an object of Kubernetes that kopf's handler got. Return the changes.
+
+        `event_type` is None for an object of a list.
+        """
         key, version = key_of(item), version_of(item["metadata"])
         if event_type is not None:
             self.resource_version = max(self.resource_version, version)
@@ -133,7 +139,7 @@ class Informer:
         await self._handled.wait()
 
     def note(self, answer: Json) -> list[Change]:
-        """Take an object from the API server's answer to a write of the operator."""
+        """Store an object from the API server's answer to a write of the operator. Return the changes."""
         cached = self.store.get(*key_of(answer))
         if version_of(answer["metadata"]) <= (self.resource_version if cached is None else cached.version):
             # The watch has already reported this object, or its deletion.
@@ -142,11 +148,11 @@ class Informer:
         return self.store.put(self._reader.read(self.watched.kind, body))
 
     def contact(self, now_s: float) -> None:
-        """Note that the API server has sent something about this kind, even if only a bookmark."""
+        """Record that the API server has sent something about this kind, even if only a bookmark."""
         self.last_contact_s, self.error = now_s, None
 
     def fail(self, error: KubeError) -> None:
-        """Note that the kind cannot be listed or watched."""
+        """Record that the kind cannot be listed or watched."""
         if error.status == NOT_SERVED:
             # The CRD was deleted with its objects, and nothing is known of a CRD that is created later.
             self.unsync()

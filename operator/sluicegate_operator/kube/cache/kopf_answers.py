@@ -13,14 +13,14 @@ from sluicegate_operator.kube.http.transport import Response
 log = logging.getLogger(__name__)
 
 LINE_MAX = 8 << 20
-"""Maximum bytes of an event; an object has at most 1.5 MB."""
+"""Limit of an event in bytes. An object has at most 1.5 MB."""
 GONE = 410
 _CHANGES = ("ADDED", "MODIFIED")
 _GONE_EVENT = json.dumps({"type": "ERROR", "object": {"code": GONE, "message": "list again"}}).encode() + b"\n"
 
 
 class Answer:
-    """A complete answer with status 200."""
+    """A complete answer of the API server with status 200."""
 
     status = 200
 
@@ -42,7 +42,7 @@ class Answer:
 
 
 class Document(Answer):
-    """One JSON document."""
+    """An answer from the cache to kopf that is one JSON document."""
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         super().__init__()
@@ -53,14 +53,14 @@ class Document(Answer):
 
 
 class Gone(Answer):
-    """A watch that has ended with 410, after which kopf lists the kind again."""
+    """The answer of a watch that has ended with 410, after which kopf lists the kind again."""
 
     async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
         yield _GONE_EVENT
 
 
 class WatchAnswer(Answer):
-    """A watch, in chunks of whole events. An error that would end kopf ends this watch alone.
+    """The answer of a watch, in chunks of whole events. An error that would end kopf ends this watch alone.
 
     kopf does not get an event that the cache has already from the answer to a write: kopf takes half a millisecond for
     each event.
@@ -89,7 +89,7 @@ class WatchAnswer(Answer):
         self._is_known = is_known
 
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
-        """Yield chunks of whole events.
+        """Yield the events of a watch, in chunks of whole events.
 
         Raises aiohttp.ClientError if the watch was cut off: kopf resumes after the last event.
         """

@@ -40,20 +40,23 @@ Query = Mapping[str, str]
 
 LIST_TIMEOUT_S = 30.0
 HEADERS_TIMEOUT_S = 10.0
-"""The API server accepts a watch, and sends one object, within this time, or it is stuck."""
+"""Time limit in seconds for accepting a watch, and for sending one object. A slower API server is stuck."""
 SILENCE_MARGIN_S = 5.0
-"""A watch that lasts this long after the server should have ended it was cut off."""
+"""Seconds after the regular end of a watch from which it counts as cut off if it is still open."""
 SHORTEST_S = 1.0
-"""The shortest time between the starts of two watches of a kind."""
+"""Minimum seconds between the starts of two watches of a kind."""
 AGAIN_FIRST_S = 0.5
 AGAIN_MAX_S = 10.0
 NOT_SERVED_S = 2.0
-"""Pause before a retry for a kind that is not served: its CRD may be installed at any time."""
+"""Seconds before a retry for a kind that is not served: its CRD may be installed at any time."""
 _OF_A_WATCH = ("watch", "allowWatchBookmarks", "resourceVersion", "timeoutSeconds")
 CHUNK = 50
-"""Objects of a list that kopf gets at once: kopf starts a task for each of them in one iteration of the event loop."""
+"""Number of objects of a list that kopf gets at once.
+
+kopf starts a task for each of them in one iteration of the event loop.
+"""
 HANDED_ON_MAX_S = 5.0
-"""kopf gets the next chunk after this time, even if its handler has not seen the chunk before."""
+"""Seconds after which kopf gets the next chunk, even if its handler has not seen the previous chunk."""
 _MORE = "chunk"
 """The continue token of a chunk that is not the last one of its page."""
 _NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError)
@@ -66,12 +69,12 @@ class _ExpiredError(Exception):
 
 @dataclass(slots=True)
 class Reflector:
-    """The list and watch of one kind. Times are in seconds of time.monotonic."""
+    """Lists and watches the objects of one kind for the cache. Times are in seconds of time.monotonic."""
 
     watched: Watched
     path: str
     began_s: float = float("-inf")
-    """Time when the last watch was accepted."""
+    """Time when the last watch was accepted, in seconds."""
     cut_off: bool = False
     """Whether the last watch did not end in order: the next one may reach an API server whose storage was restored."""
     restored: bool = False
@@ -87,7 +90,7 @@ class Reflector:
 
 
 class ReflectorSession:
-    """Replaces the aiohttp.ClientSession of a kopf.AiohttpSession.
+    """A session that replaces the aiohttp.ClientSession of a kopf.AiohttpSession.
 
     kopf calls `request`, reads `headers` and `closed`, and awaits `close`.
     """
@@ -103,7 +106,7 @@ class ReflectorSession:
         self.closed = False
 
     async def request(self, method: str, url: str, **_: Any) -> Answer:
-        """Return the answer to kopf's request. A request that fails is reported to the cache and sent again here."""
+        """Return the answer to kopf's request. A failed request is reported to the cache and sent again."""
         parts = urlsplit(url)
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         reflector = self._reflectors.get(parts.path)
@@ -114,7 +117,7 @@ class ReflectorSession:
         raise RuntimeError(f"kopf sent {method} {parts.path}, which is neither a list nor a watch of this operator")
 
     async def close(self) -> None:
-        """Close the session. A second call does nothing."""
+        """Close this HTTP session of kopf. A second call does nothing."""
         if not self.closed:
             self.closed = True
             await self._transport.close()
@@ -291,7 +294,7 @@ def _without(query: Query, *names: str) -> Query:
 def pause_s(failures: int, error: KubeError | None = None) -> float:
     """Return the seconds to wait before a request is sent again.
 
-    Random in part: the watches of all kinds fail at once.
+    They are random in part, because the watches of all kinds fail at once.
     """
     if error is not None and error.status == NOT_SERVED:
         return NOT_SERVED_S

@@ -12,16 +12,20 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """Shares answers by key. Belongs to one event loop. Callers share an answer, so none may change it."""
+    """Lets concurrent callers share the answer to a question, by key. Belongs to one event loop.
+
+    No caller may change the shared answer.
+    """
 
     def __init__(self) -> None:
         self._running: dict[Hashable, asyncio.Task[T]] = {}
         self._next: dict[Hashable, asyncio.Task[T]] = {}
 
     async def ask(self, key: Hashable, question: Callable[[], Awaitable[T]]) -> T:
-        """Return the answer to `question`. Raises what `question` raises.
+        """Return an answer to `question` that was asked after this call. Raises the errors of `question`.
 
-        Cancelling one caller does not affect the others.
+        Callers with the same `key` that wait together share the answer. Cancelling one caller does not affect the
+        others.
         """
         running = self._running.get(key)
         if running is None:

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from sluicegate_operator.kube.cache.cached_object import CachedObject
 
 Key = tuple[str, str]
-"""Namespace and name."""
+"""The namespace and name of an object."""
 Change = tuple[CachedObject | None, CachedObject | None]
-"""The object before and after a change; at least one is not None."""
+"""An object before and after a change; at least one of the two is not None."""
 
 
 @dataclass(slots=True)
 class Store:
-    """Objects by key. Each method that changes something returns the changes."""
+    """The cached objects of one kind by key. Each method that changes something returns the changes."""
 
     _objects: dict[Key, CachedObject] = field(default_factory=dict)
     _by_cluster: dict[Key, dict[str, CachedObject]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Store:
         return [(before, cached)]
 
     def remove(self, key: Key, version: int) -> list[Change]:
-        """Remove an object that was deleted at `version`; an object of that name that was created later stays."""
+        """Remove an object that was deleted at `version`. An object of that name that was created later stays."""
         before = self._objects.get(key)
         if before is None or before.version > version:
             return []

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 KNOWN_FOR_S = 300.0
-"""A newer CRD may have been applied since: after this time the fields are written again."""
+"""Seconds after which undeclared fields are written again, because a newer CRD may have been applied."""
 _NAMED = re.compile(r"\.status((?:\.\w+)+): field not declared in schema")
 
 
 def undeclared_fields(refusal: str) -> tuple[str, ...]:
-    """Return the paths below status, such as `storage.size`, that the refusal names.
+    """Return the paths below status that the API server's refusal names, such as `storage.size`.
 
-    It names no fields inside lists.
+    A refusal names no fields inside lists.
     """
     return tuple(dict.fromkeys(path.removeprefix(".") for path in _NAMED.findall(refusal)))
 
@@ -45,10 +45,7 @@ class UndeclaredFields:
         """Paths below status, with the time when the API server last named them."""
 
     def note(self, crd: str, paths: tuple[str, ...]) -> bool:
-        """Note that the API server has refused these fields.
-
-        Returns whether any of them is refused for the first time.
-        """
+        """Record that the API server has refused these fields; return whether any is refused for the first time."""
         known = self._known.setdefault(crd, {})
         is_first = not known.keys() >= set(paths)
         known.update(dict.fromkeys(paths, self._now_s()))

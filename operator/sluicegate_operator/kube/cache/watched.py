@@ -22,17 +22,17 @@ from sluicegate_operator.kube.http.kinds import (
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 
 NEWS_S = 30
-"""Period of kinds that users write, and of pods: limits and registrations follow from them."""
+"""Period in seconds of kinds that users write, and of pods: limits and registrations follow from them."""
 SLOW_NEWS_S = 60
 CHILDREN_S = 300
-"""Period of kinds that only the operator writes: other writers are rare."""
+"""Period in seconds of kinds that only the operator writes: other writers are rare."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A kind to watch.
+    """A kind of objects that the operator's cache watches.
 
-    `period_s`: the watch is requested again this often; `selector`: a label that the objects must have;
+    `period_s`: seconds between two requests of the watch; `selector`: a label that the objects must have;
     `metadata_only`: the API server sends only the objects' metadata; `trim` returns the part of a document to cache.
     """
 

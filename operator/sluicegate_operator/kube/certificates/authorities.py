@@ -13,7 +13,7 @@ _BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", 
 
 @dataclass(frozen=True, slots=True)
 class AuthorityCertificate:
-    """The certificate of an authority. `digest` is the SHA-256 of its DER, as nodes report it."""
+    """The certificate of an authority. `digest` is the SHA-256 of its DER, which nodes report, too."""
 
     pem: str
     digest: str
@@ -56,7 +56,7 @@ def check_key(certificate: str, key: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A certificate of an authority: its end, its DNS names, and the values of its subject in their order."""
+    """A certificate that an authority has issued: its end, its DNS names, and the values of its subject in order."""
 
     ends_s: float
     names: frozenset[str]
@@ -64,7 +64,7 @@ class Issued:
 
 
 def issued_by(issuer: AuthorityCertificate, pair: TlsPair, name: str) -> Issued | None:
-    """Return a certificate for `name`; None unless the authority has issued it."""
+    """Return the certificate of a pair for `name`; None unless the authority has issued it."""
     try:
         found = TlsPair(pair.certificate, pair.key, issuer.pem.encode()).verified(name)
     except CertificateError:

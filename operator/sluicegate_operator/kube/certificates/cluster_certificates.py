@@ -24,7 +24,7 @@ from sluicegate_operator.kube.certificates.x509_parts import (
 )
 
 BEFORE = timedelta(hours=1)
-"""Tolerance for nodes whose clocks are behind."""
+"""Time before now at which certificates begin, for nodes whose clocks are behind."""
 _ENCODING, _FORMAT = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
 
 

@@ -18,7 +18,7 @@ _MODULE = "sluicegate_operator.kube.certificates.cluster_certificates"
 
 @dataclass(frozen=True, slots=True)
 class PemPair:
-    """A certificate and its key, in PEM."""
+    """A certificate and its key, both in PEM."""
 
     certificate: str
     key: str = field(repr=False)
@@ -26,7 +26,7 @@ class PemPair:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A certificate to issue. `subject` has CN, OU and O; without `hosts` it is for a client only."""
+    """A certificate to issue. `subject` has CN, OU and O; without `hosts` the certificate is for a client only."""
 
     subject: tuple[str, str, str]
     hosts: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class CertificateOrder:
-    """Certificates for `days` days: `leaves` of `authority`; without `authority`, an authority with `name`."""
+    """An order of certificates for `days` days: `leaves` of `authority`; without it, an authority with `name`."""
 
     days: float
     name: str = ""
@@ -43,7 +43,7 @@ class CertificateOrder:
 
 
 async def make(order: CertificateOrder) -> Sequence[PemPair]:
-    """Return the authority, or the leaves in their order. Raises CertificateError."""
+    """Make the ordered certificates: the authority, or the leaves in their order. Raises CertificateError."""
     command = [sys.executable, "-m", _MODULE]
     given = json.dumps(asdict(order)).encode()
     try:

@@ -20,7 +20,7 @@ from sluicegate_operator.kube.certificates.tls_pair import TlsPair
 from sluicegate_operator.kube.certificates.x509_parts import SERVER, authority_builder, common_name, leaf_builder
 
 BEFORE = timedelta(hours=1)
-"""Tolerance for API servers whose clocks are behind."""
+"""Time before now at which certificates begin, for API servers whose clocks are behind."""
 AUTHORITY = "sluicegate-admission"
 
 

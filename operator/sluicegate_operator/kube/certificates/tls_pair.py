@@ -20,12 +20,12 @@ _NO_CHECK_TIME = 0x200000
 
 
 class CertificateError(Exception):
-    """A certificate that API servers would not accept; the message says why."""
+    """Error for a certificate that API servers would not accept. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsPair:
-    """A certificate and its key, in PEM.
+    """A certificate and its key, both in PEM.
 
     `authorities` are the certificates that verify it; empty means the system's.
     """
@@ -48,7 +48,7 @@ class TlsPair:
             raise CertificateError(f"the data of the Secret is not base64: {error}") from None
 
     def data(self) -> dict[str, str]:
-        """Return the `data` of a Secret."""
+        """Return the pair as the `data` of a Secret."""
         found = {CERTIFICATE: self.certificate, KEY: self.key, AUTHORITIES: self.authorities}
         return {name: base64.b64encode(value).decode() for name, value in found.items()}
 
@@ -76,7 +76,8 @@ class TlsPair:
     def verified(self, host: str) -> Mapping[str, Any]:
         """Return the certificate in the form of `ssl.SSLSocket.getpeercert`. Raises CertificateError like `expires_s`.
 
-        The check is a handshake of a client and a server in memory: the ssl module parses certificates in no other way.
+        The verification is a handshake of a client and a server in memory: the ssl module parses certificates in no
+        other way.
         """
         server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.load(server)

@@ -47,7 +47,10 @@ def leaf_builder(
     uses: Iterable[x509.ObjectIdentifier],
     hosts: Sequence[str],
 ) -> x509.CertificateBuilder:
-    """Return the builder of a certificate. `names` are subject and issuer, `times` its first and last moment."""
+    """Return the builder of a certificate that is not an authority.
+
+    `names` are subject and issuer, `times` its first and last moment.
+    """
     made = (
         builder(*names, key, *times)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)

@@ -16,7 +16,7 @@ _APPLIED = ("labels", "annotations", "ownerReferences", "finalizers", "deletionT
 
 
 class AppliedChildren:
-    """Digests of applied manifests by path.
+    """The digests of applied manifests by path.
 
     Soft state: a new process applies everything once. The oldest entry is evicted first.
     """
@@ -31,7 +31,7 @@ class AppliedChildren:
             self._known.popitem(last=False)
 
     def is_current(self, path: str, manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-        """Return whether `manifest` was applied and nothing but the object's status has been written since."""
+        """Return whether `manifest` was applied last, and only the object's status has been written since."""
         return self._known.get(path) == (_digest(manifest), _version(found))
 
 

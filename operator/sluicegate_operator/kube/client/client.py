@@ -26,12 +26,12 @@ log = logging.getLogger(__name__)
 
 STATUS_MANAGER = "sluicegate-operator-status"
 CONFIG_STATUS_MANAGER = "sluicegate-operator-config"
-"""Owns a BrokerCluster's status.dynamicConfigKeys and a Topic's status.configKeys.
+"""The field manager that owns a BrokerCluster's status.dynamicConfigKeys and a Topic's status.configKeys.
 
 They are written separately, before any config is set.
 """
 LIMITS_STATUS_MANAGER = "sluicegate-operator-limits"
-"""Owns a BrokerCluster's status.limitsSet in the same way."""
+"""The field manager that owns a BrokerCluster's status.limitsSet, in the same way."""
 _APPLY_TYPE = "application/apply-patch+yaml"
 _MERGE_TYPE = "application/merge-patch+json"
 _STRATEGIC_MERGE_TYPE = "application/strategic-merge-patch+json"
@@ -53,7 +53,7 @@ def _check_same(name: str, wanted: str, found: str) -> None:
 
 
 class KubeClient:
-    """The operator's client. Belongs to one event loop.
+    """The operator's client of the API server. Belongs to one event loop.
 
     Every method raises KubeError, KubeConflictError or KubeUnavailableError.
     """
@@ -99,7 +99,7 @@ class KubeClient:
     async def list(
         self, kind: Kind, namespace: str | None, label_selector: str = "", *, field_selector: str = ""
     ) -> list[Json]:
-        """Return the objects of a list request that was sent after the call.
+        """Return the objects of a kind, from a list request that was sent after this call.
 
         Concurrent callers share one answer, so no caller may change the objects in it.
         """
@@ -123,8 +123,7 @@ class KubeClient:
         Nothing is written if the same manifest was applied last and the child is unchanged. Raises NameTakenError if an
         object with that name does not belong to the operator.
 
-        `seen` is called with the child as it was before it is written, and once more if other managers changed it
-        meanwhile.
+        `seen` is called with the child before the write, and once more if other managers changed the child meanwhile.
         """
         kind, meta = kind_of(manifest), manifest["metadata"]
         path = kind.path(meta["namespace"], meta["name"])
@@ -182,7 +181,7 @@ class KubeClient:
             return await self._patch(path, wanted, CHILD_MANAGER, force=True)
 
     async def try_out(self, manifest: Mapping[str, Any]) -> None:
-        """Raise what `apply` would raise, by a dry run; nothing is written."""
+        """Send `manifest` in a dry run, which writes nothing. Raises the errors that `apply` would raise."""
         kind, meta = kind_of(manifest), manifest["metadata"]
         query = {"fieldManager": CHILD_MANAGER, "dryRun": "All"}
         if await self._created_unseen(manifest, dryRun="All") is not None:
@@ -206,7 +205,9 @@ class KubeClient:
         manager: str = STATUS_MANAGER,
         uid: str = "",
     ) -> CachedObject | None:
-        """Apply the status, without fields that an older CRD does not declare. Returns the cached object after it.
+        """Apply the status, without fields that an older CRD does not declare.
+
+        Return the cached object after the write.
 
         `uid` is the uid of the object that the status describes. Raises KubeConflictError if another object has its
         name: before the write if the cache has that object, else after it. The API server itself does not compare uids
@@ -244,7 +245,7 @@ class KubeClient:
         return made
 
     async def replace(self, kind: Kind, namespace: str | None, name: str, manifest: Mapping[str, Any]) -> Json:
-        """Replace an object. A resourceVersion in the manifest makes this a compare-and-swap."""
+        """Replace an object in the Kubernetes API. A resourceVersion in the manifest makes this a compare-and-swap."""
         return await self._request("PUT", kind.path(namespace, name), body=manifest)
 
     async def set_pod_condition(self, namespace: str, name: str, uid: str, condition: Mapping[str, Any]) -> None:

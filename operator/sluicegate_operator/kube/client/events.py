@@ -28,25 +28,31 @@ SAME_FOR_S = 600.0
 REPEAT_EVERY_S = 60.0
 KEYS_MAX = 1000
 MESSAGE_MAX = 1024
-"""MESSAGE_MAX and REASON_MAX are the API server's limits."""
+"""Maximum length of an Event's message in characters. MESSAGE_MAX and REASON_MAX are the API server's limits."""
 REASON_MAX = 128
 
 
 @dataclass(slots=True)
 class Series:
-    """One Event and how often it happened. Times are wall-clock times, because the Event contains them."""
+    """One Event, and how often the same event has happened.
+
+    Times are wall-clock times, because the Event contains them.
+    """
 
     first: datetime
     last: datetime
     posted: datetime | None = None
-    """Time when the API server last answered a request for the Event, also if it refused."""
+    """Time when the API server last answered a request for the Event, even by a refusal."""
     count: int = 0
     name: str = ""
     """The name of the Event; empty until the Event is posted or read."""
 
 
 class RecentEvents:
-    """The last `KEYS_MAX` different events. The one that was repeated least recently is evicted first."""
+    """Remembers the last `KEYS_MAX` different Kubernetes Events.
+
+    The event that was repeated least recently is evicted first.
+    """
 
     def __init__(self) -> None:
         self._series: OrderedDict[Key, Series] = OrderedDict()
@@ -66,7 +72,7 @@ class RecentEvents:
         return series
 
     def remember(self, key: Key, series: Series) -> None:
-        """Add a series that another process has posted, unless the key is known already."""
+        """Add a series that another process has posted, unless the key is already known."""
         if key not in self._series and len(self._series) < KEYS_MAX:
             self._series[key] = series
             self._series.move_to_end(key, last=False)
@@ -77,7 +83,7 @@ def worth_posting(series: Series, now: datetime) -> bool:
 
 
 class EventRecorder:
-    """Posts Events; a repeated event becomes one Event with a count. Keeps no durable state."""
+    """Posts Events. A repeated event becomes one Event with a count. Keeps no durable state."""
 
     def __init__(
         self,
@@ -95,7 +101,8 @@ class EventRecorder:
     async def record(self, involved: Mapping[str, Any], type_: EventType, reason: str, message: str) -> None:
         """Post an event about `involved`, which has apiVersion, kind and metadata.
 
-        An event that cannot be posted is logged. A refused one is tried again no sooner than a repeated one is written.
+        An event that cannot be posted is logged. A refused event is tried again no sooner than a repeated event is
+        written.
         """
         now = self._clock()
         reference, reason, message = object_reference(involved), reason[:REASON_MAX], message[:MESSAGE_MAX]

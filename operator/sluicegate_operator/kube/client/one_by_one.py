@@ -20,7 +20,7 @@ class Refusals:
     """The refusals of one reconcile.
 
     A loop keeps the refusal of an object and continues with the next object. At the end the reconcile raises the first
-    one that may pass, or else the first one, so that it is tried again.
+    refusal that may pass, or else the first one, so that the work is tried again.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Refusals:
         """The first refusal that may pass, or else the first refusal; None while nothing was refused."""
 
     def keep(self, error: KubeError) -> None:
-        """Keep a refusal of one object. Raises `error` if it concerns all objects."""
+        """Keep the API server's refusal of one object. Raises `error` if it concerns all objects."""
         if concerns_all(error):
             raise error
         if self.first is None or (error.retriable and not self.first.retriable):
@@ -36,13 +36,13 @@ class Refusals:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """End the body of a `with` at a refusal, and keep that. Raises KubeError if it concerns all objects."""
+        """End the body of a `with` at a refusal, and keep the refusal. Raises KubeError if it concerns all objects."""
         try:
             yield
         except KubeError as error:
             self.keep(error)
 
     def raise_first(self) -> None:
-        """Raise KubeError if anything was refused."""
+        """Raise the KubeError of the first refusal that may pass, else of the first refusal, if any was kept."""
         if self.first is not None:
             raise self.first

@@ -51,10 +51,10 @@ CALLED_OF_SPARK: Mapping[Resource, frozenset[str]] = {
     ("sparkoperator.k8s.io", "sparkapplications"): frozenset({"list"}),
     ("spark.apache.org", "sparkapplications"): frozenset({"list", "create", "delete"}),
 }
-"""Rights if a Spark operator runs AuditPipelines."""
+"""Rights of an operator whose AuditPipelines are run by a Spark operator."""
 
 CALLED_OF_SECRETS: Mapping[Resource, frozenset[str]] = {("", "secrets"): frozenset({"get", "create", "patch"})}
-"""Rights if `rbac.secrets` of the chart is on: for KafkaUsers, and for external clusters with TLS or authentication."""
+"""Rights with `rbac.secrets` of the chart: for KafkaUsers, and for external clusters with TLS or authentication."""
 
 CALLED_OF_ADMISSION: Mapping[Resource, frozenset[str]] = {
     ("", "secrets"): frozenset({"get", "update"}),

@@ -31,15 +31,15 @@ from sluicegate_operator.kube.http.json_body import json_body, json_object, refu
 Json = dict[str, Any]
 
 REQUEST_TIMEOUT_S = 5.0
-"""Less than a third of the Lease's duration: a write that began while the Lease was held ends before it expires.
+"""Time limit of a request: less than a third of the Lease's duration.
 
-See kube.lease.
+So a write that began while the Lease was held ends before the Lease expires. See kube.lease.
 """
 THREADS_MAX = 8
 BUSY_RETRIES_MAX = 5
 BUSY_FIRST_S = 0.1
 BUSY_PAUSE_MAX_S = 5.0
-"""Limits of the retries after 429, which means that the API server did nothing.
+"""Maximum seconds of a pause after 429, which means that the API server did nothing.
 
 It is busy or still opens a kind's storage. Retry-After gives the pause.
 """
@@ -51,7 +51,10 @@ KEPT_ALIVE = [
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 ]
-"""A watch may be silent for long; with these options, a lost connection to the API server is noticed after 25 s."""
+"""Socket options with which a lost connection to the API server is noticed after 25 s.
+
+A watch may be silent for long.
+"""
 _BAD_KUBECONFIG = (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError, LookupError, ValueError)
 """Exceptions of the library for a kubeconfig that is not YAML or has another shape: the library does not validate the
 file."""
@@ -63,7 +66,7 @@ _GOING = "because it is being terminated"
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """How to reach an API server: a kubeconfig file and a context in it.
+    """Names the API server to use: the one that a context in a kubeconfig file leads to.
 
     None means the default file and current context.
     """
@@ -73,7 +76,7 @@ class Kubeconfig:
 
 
 class ApiServer:
-    """Sends requests in its own threads. Belongs to one event loop.
+    """The API server, to which requests are sent in threads of their own. Belongs to one event loop.
 
     A thread sends a write only if `may_write` returns True at that moment. A request that is denied counts as retriable
     until it has been denied for `denied_for_s`, see kube.http.denials.
@@ -172,7 +175,7 @@ class ApiServer:
 
     @property
     def configuration(self) -> client.Configuration:
-        """The API server's address and TLS settings."""
+        """Return the API server's address and TLS settings."""
         return self._api.configuration
 
     def credentials(self) -> dict[str, str]:
@@ -215,7 +218,7 @@ def _seconds(text: str | None) -> float | None:
 def refusal_of(method: str, url: str, status: int, text: str) -> KubeError:
     """Return the error for an answer with this `status`.
 
-    The `text` may have any form, because a proxy may have sent it.
+    The `text` may have any form, because a proxy may have sent the answer.
     """
     reason = refusal_text(text)
     message = f"{method} {url.split('?')[0]}: {status} {reason}"

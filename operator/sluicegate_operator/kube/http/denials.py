@@ -8,19 +8,22 @@ from collections import OrderedDict
 
 DENIED_FOR_S = 60.0
 REQUESTS_MAX = 20_000
-"""Requests that are remembered: all objects of a cluster with thousands of quotas may be denied together."""
+"""Maximum number of remembered requests.
+
+All objects of a cluster with thousands of quotas may be denied together.
+"""
 STATUSES = (401, 403)
 
 
 class Denials:
-    """Time since which each request has been denied without another answer; the oldest entry is evicted first."""
+    """The times since when requests have been denied without another answer. The oldest entry is evicted first."""
 
     def __init__(self, denied_for_s: float = DENIED_FOR_S) -> None:
         self._denied_for_s = denied_for_s
         self._since_s: OrderedDict[str, float] = OrderedDict()
 
     def note(self, request: str, status: int | None, now_s: float) -> None:
-        """Note the `status` of an answer; None, for no answer, changes nothing."""
+        """Record the HTTP status of the API server's answer. None, for no answer, changes nothing."""
         if status in STATUSES:
             self._since_s.setdefault(request, now_s)
             if len(self._since_s) > REQUESTS_MAX:

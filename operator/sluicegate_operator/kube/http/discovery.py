@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 def discovery(kinds: Iterable[Kind]) -> Mapping[str, Json]:
-    """Return the documents by path.
+    """Return the documents by which clients find the kinds that an API server has, by path.
 
     They include namespaces, because kopf starts no watch before it has found that kind.
     """

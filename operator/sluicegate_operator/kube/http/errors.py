@@ -9,7 +9,7 @@ NOT_SERVED = 404
 
 
 class KubeError(Exception):
-    """The API server refused a request; `status` is its HTTP code.
+    """Error for a request that the API server refused. `status` is the HTTP status.
 
     If it is not `retriable`, a user must act. 401 and 403 become not retriable only after they have lasted, see
     kube.http.denials.
@@ -26,28 +26,28 @@ class KubeError(Exception):
 
 
 class KubeConflictError(KubeError):
-    """409: another client changed the object or owns the field."""
+    """Error 409: another client changed the object or owns the field."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, 409, retriable=True)
 
 
 class KubeUnavailableError(KubeError):
-    """No answer: the API server is down or too slow."""
+    """Error without an answer: the API server is down or too slow."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retriable=True)
 
 
 class KubeFencedError(KubeError):
-    """Nothing was sent: this process may not write, because it does not hold the Lease (any more)."""
+    """Error for a write that was not sent: this process does not hold the Lease (any more), so it may not write."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retriable=True)
 
 
 class NamespaceGoingError(KubeError):
-    """Nothing can be created in a namespace that is being deleted.
+    """Error for an object that cannot be created because its namespace is being deleted.
 
     No user has to act: the cluster in it is deleted too.
     """
@@ -57,19 +57,19 @@ class NamespaceGoingError(KubeError):
 
 
 class ClaimsTakenError(KubeError):
-    """Volume claims that node pods would use contain data of another cluster; nothing was created."""
+    """Error for volume claims of nodes that contain data of another cluster. Nothing was created."""
 
 
 class LandingTakenError(KubeError):
-    """Another object reserves the location where the cluster would land its audit log; nothing was applied."""
+    """Error if another object reserves the location where the cluster would land its audit log. Nothing was applied."""
 
 
 class NameTakenError(KubeError):
-    """An object that does not belong to the operator has the name of a child; it was not changed."""
+    """Error if an object that does not belong to the operator has the name of a child. The object was not changed."""
 
 
 async def refusal(asking: Awaitable[str | None]) -> str:
-    """Return the result of `asking`, or the API server's message if the refusal is final.
+    """Return the result of `asking`, or the API server's message for a final refusal.
 
     Raises KubeError for an error that is retriable.
     """

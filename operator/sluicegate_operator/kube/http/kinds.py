@@ -19,7 +19,7 @@ from sluicegate_operator.api.schema.metadata import API_VERSION, Resource
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of objects as the API server addresses it."""
+    """A kind of objects in the Kubernetes API, with the names by which requests address it."""
 
     api_version: str
     kind: str
@@ -27,7 +27,7 @@ class Kind:
 
     @property
     def crd(self) -> str:
-        """The name of its CustomResourceDefinition; only for custom kinds."""
+        """Return the name of the kind's CustomResourceDefinition; only for custom kinds."""
         return f"{self.plural}.{self.api_version.partition('/')[0]}"
 
     def path(self, namespace: str | None, name: str = "") -> str:
@@ -54,13 +54,13 @@ OBSERVER_PLUGIN = of_model(ObserverPlugin)
 TOPIC = of_model(Topic)
 AUDIT_PIPELINE = of_model(AuditPipeline)
 USER_KINDS = tuple(of_model(kind.model) for kind in KINDS.values() if kind.by_users)
-"""Kinds that users write; the operator reacts to each change of them."""
+"""The kinds that users write. The operator reacts to each change of their objects."""
 
 POD = Kind("v1", "Pod", "pods")
 NAMESPACE = Kind("v1", "Namespace", "namespaces")
-"""Cluster-scoped, like a node."""
+"""The kind of namespaces, which are cluster-scoped."""
 NODE = Kind("v1", "Node", "nodes")
-"""Cluster-scoped."""
+"""The kind of nodes, which are cluster-scoped."""
 PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 SECRET = Kind("v1", "Secret", "secrets")
 EVENT = Kind("v1", "Event", "events")
@@ -75,7 +75,7 @@ JOB = Kind("batch/v1", "Job", "jobs")
 WEBHOOK_CONFIGURATION = Kind(
     "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"
 )
-"""Cluster-scoped."""
+"""The kind of ValidatingWebhookConfigurations, which are cluster-scoped."""
 SPARK_APPLICATION = Kind("spark.apache.org/v1", "SparkApplication", "sparkapplications")
 """The kind of Apache's Spark operator; the next two belong to kubeflow's."""
 SCHEDULED_SPARK_APPLICATION = Kind(
@@ -91,7 +91,7 @@ CHILDREN = (
     Kind("rbac.authorization.k8s.io/v1", "Role", "roles"),
     Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings"),
 )
-"""Children that the operator reads only to check whether they are as they were applied."""
+"""Kinds of children that the operator reads only to check whether they still have the applied form."""
 _APPLIED = (*CHILDREN, STATEFUL_SET, SERVICE, CRON_JOB, SCHEDULED_SPARK_APPLICATION)
 _BY_NAME = {
     (kind.api_version, kind.kind): kind

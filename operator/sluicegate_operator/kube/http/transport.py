@@ -28,10 +28,10 @@ class Response(Protocol):
 
 
 class Transport(Protocol):
-    """Owns connections to the API server until `close`."""
+    """The connections to the API server, which last until `close`."""
 
     async def get(self, path: str, accept: str, timeout_s: float) -> Response:
-        """Return the answer, whatever its status; `timeout_s` includes reading its body.
+        """Send a GET request, and return the answer, whatever its status. `timeout_s` includes reading the body.
 
         Raises aiohttp.ClientError, OSError, TimeoutError.
         """
@@ -40,7 +40,7 @@ class Transport(Protocol):
 
 
 class AiohttpTransport:
-    """A Transport over aiohttp; create it on the event loop that uses it."""
+    """A Transport over aiohttp. Create it on the event loop that uses it."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server

@@ -14,17 +14,17 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """The Lease does not exist yet."""
+    """The decision to create the Lease, which does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """This process holds the Lease."""
+    """The decision to renew the Lease, which this process holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """This process may take the Lease over.
+    """The decision to take over the Lease of another operator process.
 
     `former` has not renewed the Lease in time; an empty `former` means that the Lease was released.
     """
@@ -34,7 +34,10 @@ class TakeOver:
 
 @dataclass(frozen=True, slots=True)
 class WaitForLease:
-    """Another process holds the Lease. `holder` holds the Lease at least until `until_s` of this process's clock."""
+    """The decision to wait, because another process holds the Lease.
+
+    `holder` holds the Lease at least until `until_s` of this process's clock.
+    """
 
     holder: str
     until_s: float
@@ -47,7 +50,7 @@ Decision = Create | Renew | TakeOver | WaitForLease
 class ObservedLease:
     """A state of the Lease, and the time when this process first saw it.
 
-    A write that leaves the spec unchanged does not renew.
+    A write that leaves the spec unchanged does not renew the Lease.
     """
 
     spec: Mapping[str, Any]
@@ -81,7 +84,10 @@ def holder_of(lease: Mapping[str, Any]) -> str:
 
 
 def held_lease(lease: Mapping[str, Any], identity: str, duration_s: int, time: str) -> Json:
-    """Return `lease` as held by `identity`. Its resourceVersion stays, so that a replace is a compare-and-swap."""
+    """Return the manifest of a Lease that `identity` holds.
+
+    Its resourceVersion stays, so that a replace is a compare-and-swap.
+    """
     spec = dict(lease.get("spec") or {})
     if spec.get("holderIdentity") != identity:
         spec["acquireTime"] = time

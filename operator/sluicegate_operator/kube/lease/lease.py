@@ -34,7 +34,7 @@ from sluicegate_operator.kube.lease.election import (
 log = logging.getLogger(__name__)
 
 POLL_MAX_S = 1.0
-"""A released Lease is taken within this many seconds."""
+"""Seconds within which a released Lease is taken."""
 RELEASE_TIMEOUT_S = 3.0
 RELEASE_ATTEMPTS = 3
 
@@ -43,9 +43,8 @@ class LeaseElector:
     """Acquires and renews a Lease.
 
     Call `acquire`, then `run_while_held` beside the work, and `release` at the end. When `lost` is set, the work must
-    end. After that, `acquire` may be called again.
-
-    Processes must differ in `identity`: a process that restarts with the same identity gets its Lease back at once.
+    end. After that, `acquire` may be called again. Processes must differ in `identity`: a process that restarts with
+    the same identity gets its Lease back at once.
     """
 
     def __init__(
@@ -83,15 +82,15 @@ class LeaseElector:
 
     @property
     def held(self) -> bool:
-        """Whether writes are allowed.
+        """Return whether this process holds the Lease, and may write.
 
-        False as soon as a renewal is overdue, before `lost` is set. Any thread may read it.
+        False as soon as a renewal is overdue, before `lost` is set. Any thread may call this.
         """
         until_s = self._held_until_s
         return until_s is not None and not self.lost.is_set() and self._now_s() < until_s
 
     async def acquire(self) -> None:
-        """Wait until the Lease is held.
+        """Wait until this process holds the Lease.
 
         Raises KubeError if the API server's refusal is final (no permission, no CRD).
         """
@@ -119,7 +118,7 @@ class LeaseElector:
             await asyncio.sleep(self._poll_s)
 
     async def run_while_held(self) -> None:
-        """Renew until the Lease is lost, then set `lost` and return."""
+        """Renew the Lease until it is lost, then set `lost` and return."""
         if self._held_until_s is None:
             raise RuntimeError("acquire the lease first")
         delay_s = self._renew_every_s
@@ -130,7 +129,7 @@ class LeaseElector:
     async def release(self) -> None:
         """Release the Lease, so that the next holder need not wait. Never raises KubeError.
 
-        Does nothing if this process does not hold it (any more).
+        Does nothing if this process does not hold the Lease (any more).
         """
         if self._held_until_s is None:
             return

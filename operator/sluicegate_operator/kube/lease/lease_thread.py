@@ -12,7 +12,7 @@ from sluicegate_operator.kube.lease.loop_thread import LoopThread
 
 
 class LeaseThread:
-    """Runs an elector. Use as `with LeaseThread(elector) as lease`.
+    """A thread that runs an elector. Use it as `with LeaseThread(elector) as lease`.
 
     Nothing else may use the elector's client. Any thread may call `held`; the other methods are awaited on the caller's
     loop.
@@ -36,11 +36,11 @@ class LeaseThread:
         return self._elector.held
 
     async def acquire(self) -> None:
-        """Wait until the Lease is held, and renew it from then on. Raises KubeError as the elector does."""
+        """Wait until the Lease is held, and renew it from then on. Raises the KubeErrors of the elector."""
         await self._thread.run(self._acquire())
 
     async def lost(self) -> None:
-        """Return when the Lease is lost."""
+        """Wait until this process has lost the Lease."""
         await self._thread.run(self._lost())
 
     async def release(self) -> None:

@@ -12,7 +12,10 @@ JOIN_TIMEOUT_S = 5.0
 
 
 class LoopThread:
-    """Use as `with LoopThread("name") as thread`. Tasks that remain at the end are cancelled."""
+    """A thread with an event loop. Use it as `with LoopThread("name") as thread`.
+
+    Tasks that remain at the end are cancelled.
+    """
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()

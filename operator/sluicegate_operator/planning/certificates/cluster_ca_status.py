@@ -30,7 +30,7 @@ class CertificatesSeen:
     under_way: bool = False
     waiting: Sequence[NodeInForce] = ()
     ending: bool = False
-    """The nodes' certificate ends so soon that it should have been renewed."""
+    """Whether the nodes' certificate ends so soon that it should have been renewed."""
 
     @property
     def settled(self) -> bool:
@@ -38,7 +38,7 @@ class CertificatesSeen:
 
 
 def certificates_finding(seen: CertificatesSeen) -> Finding:
-    """Return the condition CertificatesCurrent."""
+    """Return the condition CertificatesCurrent of a cluster's status."""
     if seen.problem:
         return Finding(CERTIFICATES_CURRENT, False, seen.reason, seen.problem[:_MESSAGE_MAX])
     if seen.ending:
@@ -65,7 +65,7 @@ def _behind(nodes: Sequence[NodeInForce]) -> str:
 
 
 def cluster_ca_status(seen: CertificatesSeen) -> ClusterCaStatus:
-    """Return the part of the status about the certificates: when they end."""
+    """Return the part of a BrokerCluster's status about its certificates: when they end."""
     return ClusterCaStatus(authority_ends=_time(seen.authority_ends_s), certificate_ends=_time(seen.certificate_ends_s))
 
 

@@ -13,19 +13,21 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 STEP_S_MIN = 10.0
-"""Least seconds for which a version is in the Secret before the next one: a pod that starts meanwhile may still get the
-version before, and is not seen yet."""
+"""Minimum seconds between two versions of the Secret.
+
+A pod that starts meanwhile may still get the previous version, and is not seen yet.
+"""
 URGENT_PART = 0.1
-"""Part of the renewal period before the end of the nodes' certificate in which silent nodes are not waited for."""
+"""The last part of a renewal period, as a fraction, in which silent nodes are not waited for."""
 TRUSTED_MAX = 8
-"""Most authorities that nodes trust at a time."""
+"""Maximum number of authorities that nodes trust at a time."""
 LONGER_S = 3600.0
-"""Least seconds by which a renewed certificate ends later."""
+"""Minimum seconds by which a renewed certificate ends later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """An authority by the digest of its certificate, and the Unix time at which it ends."""
+    """A certificate authority: the digest of its certificate, and the Unix time at which it ends."""
 
     digest: str
     ends_s: float
@@ -67,9 +69,9 @@ class NodeInForce:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The requirements of the spec. `generated`: the operator makes the authority.
+    """The requirements of a cluster's spec.clusterCa on certificates. `generated`: the operator makes the authority.
 
-    `renewal` is the value of the annotation, and `authority_made_for` the one for which the authority was made.
+    `renewal` is the value of the annotation, and `authority_made_for` the value for which the authority was made.
     """
 
     validity_s: float
@@ -81,14 +83,14 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class MakeAuthority:
-    """Make a new authority; nodes do not trust it yet."""
+    """The step of making a new authority, which nodes do not trust yet."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Write a new version of the Secret. Without `issue` the certificate stays."""
+    """The step of writing a new version of the Secret. Without `issue` the certificate stays."""
 
     trusted: frozenset[str]
     issue: bool
@@ -97,12 +99,15 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """Everything is as it should be."""
+    """No step of a certificate's renewal: everything is as it should be."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """The next version must wait. `nodes` do not have the present one; without them it is too new."""
+    """A wait before the next version of a cluster's certificates.
+
+    `nodes` do not have the present version; without them it is too new.
+    """
 
     next: Write
     nodes: tuple[NodeInForce, ...] = field(default=())
@@ -113,7 +118,10 @@ NOTHING = Nothing()
 
 
 def wanted_step(now_s: float, authority: Authority | None, current: StoredCertificate | None, terms: Terms) -> Step:
-    """Return the next step as if all nodes had the present version. `authority` issues certificates from now on."""
+    """Return the next step as if all nodes had the present version.
+
+    `authority` issues certificates from now on.
+    """
     if authority is None:
         return MakeAuthority("there is no authority yet") if terms.generated else NOTHING
     if current is None:
@@ -135,7 +143,11 @@ def wanted_step(now_s: float, authority: Authority | None, current: StoredCertif
 def next_step(
     now_s: float, wanted: Write, current: StoredCertificate, since_s: float, nodes: Sequence[NodeInForce], terms: Terms
 ) -> Write | NotYet:
-    """Return the wanted write, or a wait. The present version is in the Secret since `since_s` at the latest."""
+    """Return `wanted` if the Secret of certificates may be written now, otherwise a wait.
+
+    A new version waits until all nodes use the present one, which the Secret has since `since_s` or longer. A
+    certificate that ends soon does not wait.
+    """
     if not wanted.issue and wanted.trusted >= current.trusted:
         return wanted
     if wanted.issue and current.ends_s - now_s < URGENT_PART * terms.renewal_s:
@@ -152,7 +164,7 @@ def is_urgent(now_s: float, current: StoredCertificate, terms: Terms) -> bool:
 
 
 def needs_nodes(wanted: Write, current: StoredCertificate | None) -> bool:
-    """Return whether the write depends on what nodes report."""
+    """Return whether the write depends on the nodes' reports."""
     return current is not None and (wanted.issue or not wanted.trusted >= current.trusted)
 
 

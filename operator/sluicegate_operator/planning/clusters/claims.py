@@ -23,7 +23,8 @@ SHOWN_MAX = 3
 class VolumeClaim:
     """A volume claim of a node.
 
-    - `cluster_id`: the annotation with the id of the cluster whose data it contains; None if it is not annotated yet.
+    - `cluster_id`: the annotation with the id of the cluster whose data the claim contains; None without the
+      annotation.
     - `goes_with`: the uids of the BrokerClusters with which it is deleted.
     - `of_cluster`: the value of its label, empty without one.
     - `controller`: another object that controls it, if any.
@@ -42,7 +43,7 @@ class VolumeClaim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimsPlan:
-    """The changes of the claims, or why they must not be used.
+    """The changes of a cluster's claims, or why the claims must not be used.
 
     - `taken`: why no node must be created, and what to do.
     - `unlabelled`: claims with the cluster's id that have lost their label.

@@ -64,7 +64,10 @@ def _is_interrupted(listener: BrokerListener) -> bool:
 
 
 def version_range(versions: Iterable[str | None]) -> str | None:
-    """Return the release of all brokers, or the lowest and the highest one; None if no broker reports its release."""
+    """Return the release of all brokers, or the lowest and the highest release.
+
+    None if no broker reports its release.
+    """
     found = sorted({version for version in versions if version}, key=_numbers_first)
     if len(found) < 2:
         return found[0] if found else None
@@ -72,7 +75,10 @@ def version_range(versions: Iterable[str | None]) -> str | None:
 
 
 def metadata_version(level: int | None) -> str | None:
-    """Return Kafka's name of the level; `level N` if a later release added it; None without a level."""
+    """Return Kafka's name of a level of metadata.version.
+
+    `level N` if a later release added the level; None without a level.
+    """
     if level is None:
         return None
     return METADATA_VERSIONS.get(level, f"level {level}")

@@ -51,17 +51,17 @@ from sluicegate_operator.planning.status.unreadable import UNREADABLE
 MESSAGE_MAX = 4096
 PAUSED = "spec.paused is true: the operator changes nothing until it is false"
 CONTROLLERS_READY = "ControllersReady"
-"""Type of a condition of a BrokerCluster."""
+"""Type of the condition of a BrokerCluster about its controllers."""
 CONTROLLERS_UNREACHABLE = "ControllersUnreachable"
 """Reason if controller pods are ready, and no active controller has answered the operator for a minute."""
 RESTARTING = "Restarting"
-"""Reason of status.rollout."""
+"""Reason of status.rollout while nodes restart."""
 _NOTHING_UNFINISHED = frozenset({"Done", NO_NODES.reason})
 """Reasons of status.rollout with which no roll is unfinished."""
 
 
 def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime) -> BrokerClusterStatus:
-    """Return the status without dynamicConfigKeys, which is written separately."""
+    """Return the status of a BrokerCluster without dynamicConfigKeys, which is written separately."""
     old = cluster.status
     progress = _cluster_progress(cluster, seen)
     brokers = seen.nodes.brokers
@@ -285,6 +285,7 @@ def _racks_known(racks: RacksPlan) -> Finding:
 
 
 def rollout_status(step: RollStep) -> RolloutStatus:
+    """Return the field status.rollout of a BrokerCluster for the present step of its roll."""
     if isinstance(step, Done):
         return RolloutStatus(reason="Done")
     if isinstance(step, Fence):
@@ -296,7 +297,7 @@ def rollout_status(step: RollStep) -> RolloutStatus:
 
 
 def roll_findings(step: RollStep) -> tuple[Finding, ...]:
-    """Return the conditions Rolling and RollBlocked of a step."""
+    """Return the conditions Rolling and RollBlocked for a step of a roll."""
     status = rollout_status(step)
     under_way = isinstance(step, Restart | WaitForNodes)
     blocked = isinstance(step, WaitForNodes) and step.blocked

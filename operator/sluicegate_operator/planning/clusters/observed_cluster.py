@@ -15,7 +15,7 @@ from sluicegate_operator.planning.status.log_damage import BrokerDamage
 
 @dataclass(frozen=True, slots=True)
 class PodsSeen:
-    """The pods of a cluster.
+    """The observed pods of a cluster.
 
     - `not_starting`: what prevents a node from starting, if anything.
     - `broker_pods`: number of broker pods that exist.
@@ -32,12 +32,12 @@ class PodsSeen:
 
     @property
     def brokers(self) -> str:
-        """The ready and the expected brokers, as `2/3`."""
+        """Return the ready and the expected brokers, as `2/3`."""
         return f"{self.brokers_ready}/{self.brokers_expected}"
 
     @property
     def controllers(self) -> str:
-        """The ready and the expected controllers, as `2/3`."""
+        """Return the ready and the expected controllers, as `2/3`."""
         return f"{self.controllers_ready}/{self.controllers_expected}"
 
     @property
@@ -51,7 +51,7 @@ class PodsSeen:
 
 @dataclass(frozen=True, slots=True)
 class AccessSeen:
-    """How clients and the operator reach a cluster.
+    """The observed ways in which clients and the operator reach a cluster.
 
     - `silence`: why the active controller is unknown, after none has answered for a minute; empty otherwise.
     - `unreachable`: brokers whose pods are ready and that have not answered for long, with the cause.
@@ -69,7 +69,7 @@ class AccessSeen:
 
 @dataclass(frozen=True, slots=True)
 class ObstaclesSeen:
-    """Why a cluster's children are not applied; each is empty if it does not prevent that.
+    """The reasons why a cluster's children are not applied; a field is empty if that reason does not exist.
 
     - `refusal`: the API server's message if it permanently refuses a child object.
     - `not_applied`: the API server's message if the refusal may pass and has lasted.

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_registration import BrokerRegistration, BrokerRegistrationStatus
-from sluicegate_operator.planning.external.external import ExternalBroker, ReplicaCounts
+from sluicegate_operator.planning.external.external_status import ExternalBroker, ReplicaCounts
 from sluicegate_operator.planning.registrations.overview import BrokerState
 from sluicegate_operator.planning.registrations.registrations import (
     UNKNOWN,

@@ -21,7 +21,7 @@ from sluicegate_operator.planning.status.unreadable import text_at
 
 @dataclass(frozen=True, slots=True)
 class Lander:
-    """A place where pods of a BrokerCluster land now, or will land as soon as they start.
+    """A place where pods of a BrokerCluster land their audit log now, or will land it as soon as they start.
 
     The cluster itself may be unreadable, being deleted or gone.
     """
@@ -43,7 +43,7 @@ class Results:
 
     @classmethod
     def of(cls, pipeline: AuditPipeline) -> "Results | None":
-        """None for results on a claim."""
+        """Return the place for results of an AuditPipeline; None for results on a claim."""
         uri, cluster = pipeline.spec.results.uri, pipeline.spec.cluster_ref.name
         return None if uri is None else cls(pipeline.namespace, pipeline.name, cluster, uri, seniority(pipeline))
 
@@ -51,7 +51,7 @@ class Results:
     def of_unreadable(cls, body: Mapping[str, Any]) -> "Results | None":
         """Return the place in the manifest of an AuditPipeline that cannot be read.
 
-        None if it names none in an object store.
+        None if the manifest names no place in an object store.
         """
         uri, age = text_at(body, "spec", "results", "uri"), seniority_of_body(body)
         if not uri.startswith("s3://"):
@@ -70,7 +70,7 @@ def why_landing_taken(
     results: Iterable[Results],
     landers: Collection[Lander] = (),
 ) -> str:
-    """Why the cluster must not land its audit log at its `audit.landing.uri`; empty if it may.
+    """Return why the cluster must not land its audit log at its `audit.landing.uri`; empty if it may.
 
     `landers`: those of all clusters. A cluster that lands there already is only refused if an older one does so too.
     """
@@ -110,7 +110,7 @@ def why_results_in_landing(
     source: str | None = None,
     landers: Iterable[Lander] = (),
 ) -> str:
-    """Return why the results must not be written to their place, or an empty text if they may.
+    """Return why the results must not be written to their place; empty if they may.
 
     The place must not be in the pipeline's `source`, where its own `cluster` or an older one is to land, or where pods
     of any cluster land.
@@ -140,7 +140,7 @@ def why_results_in_landing(
 
 
 def why_results_taken(pipeline: AuditPipeline, others: Iterable[Results]) -> str:
-    """Why the results must not be where an older AuditPipeline has its results; empty if they may."""
+    """Return why the results must not be where an older AuditPipeline has its results; empty if they may."""
     results = Results.of(pipeline)
     if results is None:
         return ""

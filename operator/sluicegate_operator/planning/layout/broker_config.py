@@ -41,8 +41,8 @@ NO_OWN_TAGS = OwnTags()
 class BrokerConfigPlan:
     """The changes of the brokers' dynamic configuration.
 
-    `managed` is written to status.dynamicConfigKeys before `actions` are carried out. `lagging`: observed brokers
-    without all of the configuration, with what they lack.
+    `managed` is written to status.dynamicConfigKeys before `actions` are carried out. `lagging`: observed brokers that
+    lack a part of the configuration, with that part.
     """
 
     actions: tuple[SetBrokerConfigs, ...]

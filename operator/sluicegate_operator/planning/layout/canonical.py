@@ -5,6 +5,7 @@ names of images and URIs. This is also true for explicit defaults, the order of 
 mappings. Only comparisons use the canonical spelling; nodes are started with the spelling of the manifest.
 """
 
+import re
 from collections.abc import Mapping
 
 from sluicegate_operator.api.configs.config_defaults import BROKER_DEFAULTS
@@ -16,13 +17,16 @@ from sluicegate_operator.api.schema.config_values import ConfigValue
 from sluicegate_operator.api.schema.quantities import amount, canonical_quantity, is_quantity
 from sluicegate_operator.api.schema.resource_amounts import Resources
 from sluicegate_operator.planning.layout.cluster_layout import ClusterLayout
-from sluicegate_operator.planning.layout.listener_security import AUDIENCES, CLAIM
+from sluicegate_operator.planning.layout.listener_security import AUDIENCES, CLAIM, KEYS_URL
 from sluicegate_operator.planning.layout.restart_reasons import NodeRevision, node_revision
 from sluicegate_operator.planning.layout.store_places import canonical_uri
 from sluicegate_operator.resources.container_resources import BROKER, CONTROLLER, LANDER, container_resources
 from sluicegate_operator.resources.nodes.placement import NODE
 
 _DEFAULT_CLAIM = "sub"
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+_URL = re.compile(r"([A-Za-z]+)://([^/?#@]*@)?([^/?#]*)(.*)", re.DOTALL)
+"""Scheme, user, host with port, and the rest."""
 _DOCKER_HUB, _LIBRARY = ("docker.io", "index.docker.io"), "library/"
 
 
@@ -53,8 +57,19 @@ def canonical_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 def _canonical_value(key: str, text: str) -> str:
     if key.startswith(LISTENER_PREFIX) and key.endswith(f".{AUDIENCES}"):
-        return ",".join(sorted(set(text.split(","))))
+        return ",".join(sorted({audience.strip() for audience in text.split(",")}))
+    if key.startswith(LISTENER_PREFIX) and key.endswith(f".{KEYS_URL}"):
+        return canonical_url(text)
     return BROKER_CONFIG[key].canonical(text) if key in BROKER_CONFIG else text
+
+
+def canonical_url(url: str) -> str:
+    """Return the URL with scheme and host in lower case, and without the default port of its scheme (RFC 3986, 6.2)."""
+    match = _URL.fullmatch(url)
+    if match is None:
+        return url
+    scheme, user, host, rest = match.groups(default="")
+    return f"{scheme.lower()}://{user}{host.lower().removesuffix(_DEFAULT_PORTS.get(scheme.lower(), ''))}{rest}"
 
 
 def _default_of(key: str) -> str | None:
@@ -63,7 +78,7 @@ def _default_of(key: str) -> str | None:
 
 
 def process_revision(properties: Mapping[str, str]) -> NodeRevision:
-    """Return the revision of a node that is a process, which has nothing but its properties."""
+    """Return the revision of a node that is a process, which consists of its properties alone."""
     return node_revision(canonical_properties(properties))
 
 
@@ -76,7 +91,7 @@ def canonical_layout(layout: ClusterLayout) -> ClusterLayout:
 def canonical_cluster(cluster: BrokerCluster) -> BrokerCluster:
     """Return the cluster with every field that affects its pods in canonical spelling.
 
-    spec.config is unchanged: canonical_layout spells its values.
+    spec.config stays unchanged: canonical_layout spells its values.
     """
     spec = cluster.spec
     changed = {
@@ -93,8 +108,8 @@ def canonical_cluster(cluster: BrokerCluster) -> BrokerCluster:
 def canonical_resources(given: Resources | None, otherwise: Resources) -> Resources | None:
     """Return the resources without what the container gets anyway; None if nothing is left.
 
-    That is: amounts that equal the operator's defaults, and a request that equals the limit, because Kubernetes uses a
-    limit as the default of the request.
+    The container gets anyway: amounts that equal the operator's defaults, and a request that equals the limit, because
+    Kubernetes uses a limit as the default of the request.
     """
     own, wanted = container_resources(None, otherwise), container_resources(given, otherwise)
     parts: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}

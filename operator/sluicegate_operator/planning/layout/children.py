@@ -60,7 +60,7 @@ _INDEX = "$(POD_INDEX)"
 def cluster_children(
     cluster: BrokerCluster, listeners: Sequence[BrokerListener], broker_count: int | None = None
 ) -> list[Json]:
-    """Return the child objects, controllers first.
+    """Return the child objects of a cluster, controllers first.
 
     The Services of listeners belong to other owners, see `listener_children`. `broker_count` is the number of broker
     pods, which differs from the spec while the cluster scales.
@@ -84,7 +84,7 @@ def cluster_children(
 def network_policies(
     cluster: BrokerCluster, listeners: Sequence[BrokerListener], operator_namespace: str
 ) -> list[Json]:
-    """Return the NetworkPolicies, controllers first. `operator_namespace` is the operator's own."""
+    """Return the NetworkPolicies of a cluster, controllers first. `operator_namespace` is the operator's own."""
     clients = [port.port for port in plan_cluster(cluster, listeners).listeners if port.name != INTERNAL]
     return [
         network_policy(cluster, ports, operator_namespace)
@@ -98,7 +98,7 @@ def network_policies(
 def wanted_revision(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeRevision:
     """Return the revision that restarted pods of this role carry as an annotation; see restart_reasons.
 
-    It excludes client listeners, which change while brokers run, and the spelling of values.
+    The revision excludes client listeners, which change while brokers run, and the spelling of values.
     """
     lasting = without_client_listeners(layout)
     written = _revision(cluster, lasting, role)
@@ -153,6 +153,7 @@ def controller_addresses(layout: ClusterLayout) -> tuple[str, ...]:
 
 
 def node_set(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeSet:
+    """Return the StatefulSet's part of the layout for brokers or controllers. Raises ValueError without own brokers."""
     brokers, controllers = cluster.spec.brokers, cluster.spec.controllers
     if brokers is None:
         raise ValueError(f"BrokerCluster {cluster.name} has no brokers of its own")

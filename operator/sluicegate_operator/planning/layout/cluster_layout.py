@@ -47,11 +47,11 @@ CONTROLLER = "CONTROLLER"
 CONTROLLER_PORT = 9093
 HTTP_PORT = 9404
 FIRST_CONTROLLER_ID = 1000
-"""Above every broker id, because replicas is at most 100."""
+"""The id of the first controller. It is above every broker id, because replicas is at most 100."""
 
 
 class Role(StrEnum):
-    """The role of a node in its cluster."""
+    """The role of a node in its cluster: broker or controller."""
 
     BROKER = "broker"
     CONTROLLER = "controller"
@@ -64,7 +64,10 @@ def role_of(found: Mapping[str, Any]) -> Role:
 
 @dataclass(frozen=True, slots=True)
 class ListenerPort:
-    """A listener's port. `name` is Kafka's name; `resource` the BrokerListener's metadata.name, None for INTERNAL."""
+    """A listener's port.
+
+    `name` is Kafka's name; `resource` the BrokerListener's metadata.name, None for INTERNAL.
+    """
 
     name: str
     port: int
@@ -97,7 +100,10 @@ class ClusterLayout:
     stores: tuple[ListenerStore, ...] = ()
     """Files of secured listeners in the brokers' pods."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Keys of the brokers that name files of `stores`, with paths below the folder of a NodePlace."""
+    """Keys of the brokers that name files of `stores`.
+
+    The paths are below the folder of a NodePlace.
+    """
     nodes_store: ListenerStore | None = None
     """Files for TLS between nodes, in the pods of all nodes."""
     nodes_files: Mapping[str, str] = field(default_factory=dict)
@@ -122,13 +128,13 @@ class ClusterLayout:
         return (*of_nodes, *self.stores) if role is Role.BROKER else of_nodes
 
     def role_files(self, role: Role) -> Mapping[str, str]:
-        """Return the keys of nodes of the role that name files of `role_stores`."""
+        """Return the configuration of nodes of the role that names files: by key, a path in `role_stores`."""
         return {**self.nodes_files, **self.files} if role is Role.BROKER else self.nodes_files
 
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """The place of one node.
+    """The hosts, folders and ports of one node.
 
     `ports`, by listener name, replaces the layout's ports: on a laptop every node needs its own.
     """
@@ -139,11 +145,11 @@ class NodePlace:
     controller_addresses: tuple[str, ...]
     """host:port of each controller."""
     shutdown_timeout_ms: int | None = None
-    """How long a stopping broker waits for its controller, in milliseconds; None: the broker's default."""
+    """Milliseconds that a stopping broker waits for its controller; None for the broker's default."""
     http_port: int = HTTP_PORT
     ports: Mapping[str, int] | None = None
     rack_file: str | None = None
-    """File from which the broker reads its rack; None if it has no rack."""
+    """File from which the broker reads its rack; None for a broker without a rack."""
     stores_path: str = STORES_PATH
     """Folder with the files of secured listeners."""
 
@@ -198,9 +204,9 @@ def plan_cluster(
 
 
 def without_client_listeners(layout: ClusterLayout) -> ClusterLayout:
-    """Return the layout as it is before any BrokerListener exists, but with the files and keys of secured ones.
+    """Return the layout without client listeners, but with the files and keys of secured ones.
 
-    Brokers read those only at their start.
+    Brokers read those only at their start, before a BrokerListener exists.
     """
     internal = tuple(port for port in layout.listeners if port.resource is None)
     gone = {trusted_key(port.name) for port in layout.listeners} | {PROTOCOLS}
@@ -214,7 +220,7 @@ def _node_protocol(cluster: BrokerCluster) -> str:
 
 
 def protocol_map(protocols: Mapping[str, str]) -> str:
-    """Return the brokers' listener.security.protocol.map for listeners with these Kafka names and protocols.
+    """Return the value of listener.security.protocol.map for listeners with these Kafka names and protocols.
 
     The controllers' listener has the protocol of INTERNAL.
     """
@@ -223,7 +229,7 @@ def protocol_map(protocols: Mapping[str, str]) -> str:
 
 
 def trusted_key(listener: str) -> str:
-    """Return the key for the proxies whose PROXY header brokers trust; `listener` is its name in Kafka."""
+    """Return the key for the proxies whose PROXY header brokers trust. `listener` is the listener's name in Kafka."""
     return f"{LISTENER_PREFIX}{listener.lower()}.proxy.protocol.trusted"
 
 
@@ -238,7 +244,7 @@ def _trusted(
 
 
 def networks(ranges: Iterable[str]) -> tuple[str, ...]:
-    """Return the ranges as brokers expect them: host bits cleared, sorted, each once."""
+    """Return the ranges in the form that brokers expect: host bits cleared, sorted, each once."""
     return tuple(sorted({str(ip_network(text, strict=False)) for text in ranges}))
 
 
@@ -286,7 +292,10 @@ def _identity(cluster: BrokerCluster) -> uuid.UUID:
 
 
 def node_overrides(layout: ClusterLayout, node_id: int | str, role: Role, place: NodePlace) -> dict[str, str]:
-    """Return a node's own properties; `node_id` and the hosts may contain `$(NAME)` for Kubernetes to expand."""
+    """Return the properties of one node alone.
+
+    `node_id` and the hosts may contain `$(NAME)` for Kubernetes to expand.
+    """
     ports = {port.name: port.port for port in layout.role_listeners(role)} | dict(place.ports or {})
     names = [port.name for port in layout.role_listeners(role)]
     overrides = {
@@ -346,6 +355,7 @@ def _listener_ports(
 
 
 def cluster_listeners(cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> list[BrokerListener]:
+    """Return the BrokerListeners of the cluster that are not being deleted."""
     return [
         listener
         for listener in listeners
@@ -372,9 +382,9 @@ def static_config(cluster: BrokerCluster) -> dict[str, str]:
 
 
 def silence_max_s(cluster: BrokerCluster) -> float:
-    """Return after how many seconds without a heartbeat a roll treats a broker as frozen.
+    """Return the seconds without a heartbeat after which a roll treats a broker as frozen.
 
-    It is a third of the broker's session, and at least one and a half heartbeat intervals.
+    They are a third of the broker's session, and at least one and a half heartbeat intervals.
     """
     session_ms = _milliseconds(cluster, "broker.session.timeout.ms", 9_000)
     heartbeat_ms = _milliseconds(cluster, "broker.heartbeat.interval.ms", 2_000)

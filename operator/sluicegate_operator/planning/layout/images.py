@@ -12,7 +12,7 @@ LANDING_IMAGE = f"{DEFAULT_IMAGE}-landing"
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """The default images.
+    """The default images of the operator.
 
     `nodes` is for brokers and controllers, `landing` for the container beside a broker that lands its audit log.
     `pull_secrets` are names of Secrets in the namespace of each object.
@@ -40,7 +40,7 @@ class Images:
         return cluster.model_copy(update={"spec": spec.model_copy(update=found)})
 
     def of_pipeline(self, pipeline: AuditPipeline) -> AuditPipeline:
-        """Return the pipeline with defaults for what it does not name; SparkApplications must name an image."""
+        """Return the pipeline with defaults for fields that it does not set. SparkApplications must name an image."""
         spec = pipeline.spec
         found = {
             "image": spec.image or self.pipeline,

@@ -13,6 +13,7 @@ from sluicegate_operator.resources.secrets.listener_stores import API_CA, API_TO
 
 API_SERVER_KEYS = "https://kubernetes.default.svc/openid/v1/jwks"
 AUDIENCES, CLAIM = "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.sub.claim.name"
+KEYS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
 
@@ -22,14 +23,14 @@ def is_admitted(listener: BrokerListener) -> bool:
 
 
 def store_of(listener: BrokerListener) -> ListenerStore | None:
-    """Return the files that the listener needs in each broker's pod; None if it needs none."""
+    """Return the files that the listener needs in each broker's pod; None without files."""
     by_accounts = listener.spec.authentication is not None and listener.spec.authentication.type == "serviceAccount"
     secret = listener.status.tls_secret if listener.spec.tls is not None else ""
     return ListenerStore(listener.spec.name, secret, by_accounts) if secret or by_accounts else None
 
 
 def security_properties(listeners: Iterable[BrokerListener]) -> dict[str, str]:
-    """Return the keys of all secured listeners, without those that name files."""
+    """Return the configuration of all secured listeners, without the keys that name files."""
     found: dict[str, str] = {}
     for listener in listeners:
         own = _tls(listener) | _authentication(listener)
@@ -38,7 +39,10 @@ def security_properties(listeners: Iterable[BrokerListener]) -> dict[str, str]:
 
 
 def security_files(listeners: Iterable[BrokerListener]) -> dict[str, str]:
-    """Return the keys that name files, with paths below the folder that the node has for them."""
+    """Return the part of the secured listeners' configuration that names files.
+
+    The paths are below the folder that the node has for the files.
+    """
     found: dict[str, str] = {}
     for listener in listeners:
         files = {"ssl.keystore.location": KEYSTORE} if listener.spec.tls is not None else {}
@@ -88,7 +92,7 @@ def _mechanism(authentication: ListenerAuthentication | None) -> dict[str, str]:
 def _tokens(authentication: ListenerAuthentication, keys: str, audiences: Iterable[str]) -> dict[str, str]:
     values = {
         "sasl.enabled.mechanisms": "OAUTHBEARER",
-        "sasl.oauthbearer.jwks.endpoint.url": keys,
+        KEYS_URL: keys,
         AUDIENCES: ",".join(audiences),
         "sasl.oauthbearer.expected.issuer": authentication.valid_issuer_uri or "",
         CLAIM: authentication.user_name_claim or "",

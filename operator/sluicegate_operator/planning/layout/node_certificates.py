@@ -37,12 +37,12 @@ def _subject(cluster: BrokerCluster, who: str) -> str:
 
 
 def server_name(cluster: BrokerCluster, role: str) -> str:
-    """Return the name for which clients check a node's certificate: the one of the nodes' Service."""
+    """Return the name for which clients check a node's certificate: that of the nodes' Service."""
     return f"{node_set_name(cluster.name, role)}.{cluster.namespace}.svc"
 
 
 def certificate_names(cluster: BrokerCluster) -> tuple[str, ...]:
-    """Return the names in the certificate of nodes: their Services, and the pods by name below these."""
+    """Return the names in the certificate of nodes: their Services, and the pods' names below these."""
     services = [server_name(cluster, role) for role in _LISTENERS.values()]
     return tuple(name for service in services for name in (service, f"*.{service}"))
 
@@ -71,7 +71,10 @@ def node_security(cluster: BrokerCluster, listeners: Iterable[str]) -> dict[str,
 
 
 def node_files(cluster: BrokerCluster, listeners: Iterable[str]) -> dict[str, str]:
-    """Return the configuration keys of these listeners that name files. Paths are below the folder that nodes mount."""
+    """Return the configuration keys of these listeners that name files.
+
+    The paths are below the folder that nodes mount.
+    """
     store = nodes_store(cluster)
     if store is None:
         return {}

@@ -37,11 +37,11 @@ class NodeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunningNodes:
-    """The running nodes of a cluster.
+    """The running brokers and controllers of a cluster.
 
     - `replicas`, `wanted`: by role, the number of nodes that the operator asks for, and the revision that it gives to
       new nodes.
-    - `revisions`: by node name, the revision that each was started with; None if it has none.
+    - `revisions`: by node name, the revision that each was started with; None without a revision.
     - `requested`: by node name, the restart that a user requested.
     """
 
@@ -53,7 +53,7 @@ class RunningNodes:
 
 @dataclass(frozen=True, slots=True)
 class NodeRestart:
-    """A node that would restart; `reasons` are empty if it is already waiting for its restart."""
+    """A node that would restart. `reasons` are empty if the node already waits for its restart."""
 
     name: str
     role: Role
@@ -65,7 +65,10 @@ class NodeRestart:
 
 
 def restart_phrases(restarts: Sequence[NodeRestart], names_max: int | None = None) -> Iterator[str]:
-    """Yield `restarts NODES: why`, one for each reason. `names_max`: most nodes that are named; None: all."""
+    """Yield `restarts NODES: why`, one for each reason.
+
+    `names_max`: maximum number of nodes that are named; None: all.
+    """
     by_reason: dict[str, list[str]] = {}
     for node in restarts:
         by_reason.setdefault(node.why, []).append(node.name)
@@ -93,7 +96,11 @@ def preview_restarts(
     running: RunningNodes | None,
     kind: NodeKind,
 ) -> RestartsPreview:
-    """Return the restarts of nodes that exist and would stay."""
+    """Return the restarts of existing nodes that manifests `after` in place of `before` would cause.
+
+    Each of the two is a cluster with its listeners. Without `running`, the state of the nodes is unknown, and the
+    manifests alone are compared. Nodes that would be added or removed are left out.
+    """
     restarts: list[NodeRestart] = []
     by_manifests = False
     images = _images(before[0], running)
@@ -125,7 +132,7 @@ def _name(cluster: BrokerCluster, role: Role, ordinal: int, kind: NodeKind) -> s
 
 
 def revision(cluster: BrokerCluster, listeners: Listeners, role: Role, kind: NodeKind) -> NodeRevision:
-    """Return the revision that nodes would be started with."""
+    """Return the revision with which nodes would be started."""
     layout = plan_cluster(cluster, listeners)
     if kind is NodeKind.POD:
         return wanted_revision(cluster, layout, role)

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 
 class ReasonKind(StrEnum):
-    """The kind of a reason; also the reason of the Event."""
+    """The kind of a reason for a restart. It is also the reason of the Event."""
 
     CONFIG_CHANGED = "ConfigChanged"
     LISTENERS_CHANGED = "ListenersChanged"
@@ -21,14 +21,17 @@ class ReasonKind(StrEnum):
     RESOURCES_CHANGED = "ResourcesChanged"
     POD_TEMPLATE_CHANGED = "PodTemplateChanged"
     RESTART_REQUESTED = "RestartRequested"
-    """A user requested it with `kubectl rollout restart`."""
+    """A user requested the restart with `kubectl rollout restart`."""
     UNKNOWN_REVISION = "UnknownRevision"
     """The node has no revision: an older operator created it, or the annotation was removed."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class RestartReason:
-    """Why a node must be restarted. `keys` are the changed configuration keys; `detail` is half a sentence."""
+    """The reason why a node must be restarted.
+
+    `keys` are the changed configuration keys; `detail` is half a sentence.
+    """
 
     kind: ReasonKind
     detail: str = ""
@@ -39,7 +42,7 @@ class RestartReason:
 
 
 LISTENER_KEYS = frozenset({"listeners", "advertised.listeners", "listener.security.protocol.map"})
-"""Keys that the operator derives from BrokerListeners.
+"""The keys that the operator derives from BrokerListeners.
 
 Brokers in pods get them while they run; only processes on a laptop are restarted for them.
 """
@@ -64,7 +67,7 @@ class NodeRevision:
     as_written: "NodeRevision | None" = field(default=None, compare=False)
 
     def encode(self) -> str:
-        """Return a stable text: equal revisions are equal texts. It has about 30 bytes a key."""
+        """Return the revision as a text of about 30 bytes a key. Equal revisions are equal texts."""
         parts = {
             "image": self.image,
             "keys": dict(sorted(self.keys.items())),
@@ -75,7 +78,7 @@ class NodeRevision:
 
 
 def decode_revision(text: str | None) -> NodeRevision | None:
-    """Return the revision, or None for text that this version did not write."""
+    """Return the revision in a text; None for text that this version did not write."""
     try:
         parts = json.loads(text or "")
         keys, rest = parts["keys"], [parts[name] for name in ("image", "resources", "template")]
@@ -89,7 +92,7 @@ def decode_revision(text: str | None) -> NodeRevision | None:
 def node_revision(
     properties: Mapping[str, str], image: str = "", resources: object = None, template: object = None
 ) -> NodeRevision:
-    """Make a revision.
+    """Return the revision of a node: digests by which a needed restart is found.
 
     `properties` are the static ones, overrides included; `resources` and `template` are anything that JSON can
     represent.
@@ -100,12 +103,15 @@ def node_revision(
 
 
 def digest(value: object) -> str:
-    """Return a short digest: a collision would hide one change among one node's few dozen keys."""
+    """Return a short digest of a part of a node's revision.
+
+    A collision would hide one change among one node's few dozen keys.
+    """
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def restart_reasons(running: NodeRevision | None, wanted: NodeRevision) -> tuple[RestartReason, ...]:
-    """Return why the node must restart; empty if it is up to date."""
+    """Return why the node must restart; empty for an up-to-date node."""
     if running is None:
         return (RestartReason(ReasonKind.UNKNOWN_REVISION, "the configuration that it was started with is unknown"),)
     spellings = [wanted] if wanted.as_written is None else [wanted, wanted.as_written]

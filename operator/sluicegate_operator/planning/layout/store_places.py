@@ -19,18 +19,18 @@ _AWS = re.compile(r"s3[-.a-z0-9]*\.amazonaws\.com(\.cn)?")
 class StorePlace:
     """A folder in an object store. `store` is its host and port, without the default port of its scheme.
 
-    It is empty for AWS, and if the environment names the store.
+    `store` is empty for AWS, and if the environment names the store.
     """
 
     store: str
     folder: str
 
     def is_within(self, other: "StorePlace") -> bool:
-        """Return whether this is the other place or a folder inside it."""
+        """Return whether this place is `other` or a folder inside `other`."""
         return self.store == other.store and f"{self.folder}/".startswith(f"{other.folder}/")
 
     def overlaps(self, other: "StorePlace") -> bool:
-        """Return whether both are one place, or one of them is inside the other."""
+        """Return whether both places are the same, or one of them is inside the other."""
         return self.is_within(other) or other.is_within(self)
 
 
@@ -50,7 +50,7 @@ def _store(endpoint: str, scheme: str) -> str:
 
 
 def canonical_uri(uri: str) -> str:
-    """Return one text for all spellings of a URI.
+    """Return the same text for all spellings of a URI.
 
     The order of options means nothing, but that of two values of one option may. Percent-encoding is undone as far as
     the text stays unambiguous.

@@ -45,7 +45,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A claim that must ask for more."""
+    """A volume claim of a node whose request must grow to `size`."""
 
     volume: Volume
     size: str
@@ -62,7 +62,7 @@ class NewVolume:
 
 @dataclass(frozen=True, slots=True)
 class VolumesPlan:
-    """Claims that ask for more, claims to create, and all claims to report."""
+    """The plan for a cluster's claims: claims to grow, claims to create, and all claims to report."""
 
     grow: tuple[Growth, ...] = ()
     make: tuple[NewVolume, ...] = ()
@@ -72,7 +72,7 @@ class VolumesPlan:
 
 @dataclass(frozen=True, slots=True)
 class VolumesSeen:
-    """The volumes' status. `refused`: a message about the first claim whose change was refused."""
+    """The status of a cluster's volumes. `refused`: a message about the first claim whose change was refused."""
 
     status: VolumesStatus
     refused: str = ""
@@ -84,7 +84,7 @@ def plan_volumes(
     counts: Mapping[Role, int],
     going: Collection[tuple[Role, int]] = (),
 ) -> VolumesPlan:
-    """Plan the claims of a cluster.
+    """Plan the volume claims of a cluster's nodes.
 
     `volumes` excludes claims that are being deleted; those are in `going`, by role and ordinal, because their names are
     not free yet. A claim that is not bound cannot ask for more. The claim of a node that was scaled away is left alone.
@@ -102,6 +102,7 @@ def plan_volumes(
 
 
 def wanted_storage(cluster: BrokerCluster, role: Role) -> Storage:
+    """Return the storage that the spec gives to each node of a role. Raises ValueError without own brokers."""
     brokers, controllers = cluster.spec.brokers, cluster.spec.controllers
     if role is Role.CONTROLLER:
         return (controllers.storage if controllers else None) or CONTROLLER_STORAGE

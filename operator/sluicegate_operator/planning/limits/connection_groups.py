@@ -14,9 +14,9 @@ from sluicegate_operator.planning.limits.limits import CONNECTION_CREATION_RATE,
 
 CONNECTION_GROUP = "connection-group"
 ANYBODY = 1.0
-"""Number of a member without a known owner: of a range, and of an address that a quota names."""
+"""Number of a member without a known owner: a range, or an address that a quota names."""
 _NUMBER_BYTES = 5
-MAX_CONNECTIONS, SHARED, OBSERVE, MEMBER = "max_connections", "shared", "observe", "member"
+MAX_CONNECTIONS, SHARED, OBSERVE, CLUSTER, MEMBER = "max_connections", "shared", "observe", "cluster", "member"
 
 
 def group_name(namespace: str, quota: str) -> str:
@@ -24,25 +24,32 @@ def group_name(namespace: str, quota: str) -> str:
 
 
 def group_limits(
-    group: str, rate: int | None, count: int | None, *, shared: bool, observe: bool
+    group: str, rate: int | None, count: int | None, *, shared: bool, observe: bool, of_cluster: bool = False
 ) -> dict[QuotaKey, float]:
-    """Return the limits of a group; empty without a rate and a count, because the group does not exist then."""
+    """Return the limits of a connection group; empty without a rate and a count: then the group does not exist.
+
+    `of_cluster`: the rate, if there is one, is that of all brokers together. `count` is always that of each broker.
+    """
     if rate is None and count is None:
         return {}
-    flags = {SHARED: 1 if shared else None, OBSERVE: 1 if observe else None}
+    of_cluster = of_cluster and rate is not None
+    flags = {SHARED: 1 if shared else None, OBSERVE: 1 if observe else None, CLUSTER: 1 if of_cluster else None}
     values = {CONNECTION_CREATION_RATE: rate, MAX_CONNECTIONS: count, **flags}
     return {(((CONNECTION_GROUP, group),), key): float(value) for key, value in values.items() if value is not None}
 
 
 def membership(group: str, members: Mapping[str, float]) -> dict[QuotaKey, float]:
-    """Return the members as client quotas. `members`: canonical addresses or ranges, each with its owner's number."""
+    """Return the members of a connection group as client quotas.
+
+    `members`: canonical addresses or ranges, each with its owner's number.
+    """
     return {member_key(group, member): number for member, number in members.items()}
 
 
 def number_of_pod(uid: str) -> float:
-    """Return the number by which brokers distinguish a pod from the next one with its address.
+    """Return the number by which brokers distinguish a pod from the next pod with its address.
 
-    It is whole, exact as a double, and never ANYBODY.
+    The number is whole, exact as a double, and never ANYBODY.
     """
     return 2.0 + int.from_bytes(blake2b(uid.encode(), digest_size=_NUMBER_BYTES).digest())
 
@@ -52,7 +59,7 @@ def member_key(group: str, member: str) -> QuotaKey:
 
 
 def canonical_member(range_: str) -> str:
-    """Return an address or a range in canonical form; a range of one address is that address.
+    """Return an address or a range in canonical form. A range of one address becomes that address.
 
     Raises ValueError for other text.
     """
@@ -61,6 +68,6 @@ def canonical_member(range_: str) -> str:
 
 
 def never_looser(wanted: Mapping[QuotaKey, float], seen: Mapping[QuotaKey, float]) -> dict[QuotaKey, float]:
-    """Return `wanted` without observe-only modes of groups that brokers enforce, according to `seen`."""
+    """Return `wanted` without observe-only modes of groups whose limits brokers enforce, according to `seen`."""
     enforced = {key[0] for key in seen} - {entity for entity, key in seen if key == OBSERVE}
     return {key: value for key, value in wanted.items() if key[1] != OBSERVE or key[0] not in enforced}

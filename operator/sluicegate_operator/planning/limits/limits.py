@@ -11,20 +11,29 @@ broker's own override was set by another client and is removed.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sluicegate_operator.api.configs.config_keys import ADAPTIVE_MIN_RATE, ADAPTIVE_P99, LIMIT_KEYS, LISTENER_PREFIX
+from sluicegate_operator.api.configs.config_keys import (
+    ADAPTIVE_MIN_RATE,
+    ADAPTIVE_P99,
+    LIMIT_KEYS,
+    LISTENER_PREFIX,
+    QUOTA_SCOPE,
+)
 
 RATE = "max.connection.creation.rate"
 COUNT = "max.connections"
 COUNT_PER_IP = "max.connections.per.ip"
 COUNT_PER_IP_OVERRIDES = "max.connections.per.ip.overrides"
 
+SCOPE_OF_CLUSTER = "cluster"
+"""Value of `connection.quota.scope` for a rate of all brokers together."""
+
 IP = "ip"
 CONNECTION_CREATION_RATE = "connection_creation_rate"
 
-_OF_LISTENERS = tuple(f".{key}" for key in (RATE, COUNT, ADAPTIVE_P99, ADAPTIVE_MIN_RATE))
+_OF_LISTENERS = tuple(f".{key}" for key in (RATE, COUNT, ADAPTIVE_P99, ADAPTIVE_MIN_RATE, QUOTA_SCOPE))
 
 Entity = tuple[tuple[str, str | None], ...]
-"""Type and name of each component; a name of None is the default of all names."""
+"""A client quota's entity: type and name of each component. A name of None is the default of all names."""
 QuotaKey = tuple[Entity, str]
 """A client quota: its entity and its name."""
 LimitKey = str | QuotaKey
@@ -33,6 +42,11 @@ LimitKey = str | QuotaKey
 def is_limit_key(key: str) -> bool:
     """Return whether the operator owns this dynamic broker key of a bundled cluster."""
     return key in LIMIT_KEYS or (key.startswith(LISTENER_PREFIX) and key.endswith(_OF_LISTENERS))
+
+
+def is_scope(key: str) -> bool:
+    """Return whether the key says whose the rate of a listener, or of the broker, is."""
+    return key == QUOTA_SCOPE or (key.startswith(LISTENER_PREFIX) and key.endswith(f".{QUOTA_SCOPE}"))
 
 
 def ip_rate(address: str | None) -> QuotaKey:
@@ -62,7 +76,7 @@ class DesiredLimits:
 
 @dataclass(frozen=True, slots=True)
 class ObservedLimits:
-    """The limits that one broker reports.
+    """The limits that one broker reports, and its open listeners.
 
     `default` and `own` are its dynamic configuration on the two levels (DescribeConfigs, sources
     DYNAMIC_DEFAULT_BROKER_CONFIG and DYNAMIC_BROKER_CONFIG); they may contain other keys. `listeners`: the names of its
@@ -80,7 +94,10 @@ class ObservedLimits:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The limits that one broker lacks: `limits` differ from the wanted ones, and `own` are its own overrides."""
+    """The limits that one broker lacks.
+
+    `limits` differ from the wanted ones, and `own` are its own overrides.
+    """
 
     limits: frozenset[LimitKey] = frozenset()
     own: frozenset[str] = frozenset()
@@ -95,7 +112,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class SetBrokerConfigs:
-    """IncrementalAlterConfigs of one broker; None is the cluster's default."""
+    """One IncrementalAlterConfigs request of one broker's configuration; None is the cluster's default."""
 
     broker_id: int | None
     set: Mapping[str, str]
@@ -114,7 +131,7 @@ class SetBrokerConfigs:
 
 @dataclass(frozen=True, slots=True)
 class SetQuota:
-    """One entry of AlterClientQuotas; a value of None removes it."""
+    """One entry of AlterClientQuotas. A value of None removes the quota."""
 
     key: QuotaKey
     value: float | None
@@ -129,12 +146,12 @@ class SetQuota:
 
 
 Action = SetBrokerConfigs | SetQuota
-"""One request, or one entry of a request whose entries are answered separately."""
+"""A change of limits: one request, or one entry of a request whose entries are answered separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """The unwanted limits that are removed: all of them, or only those that were `released`."""
+    """The unwanted limits to remove: all of them, or only those that were `released`."""
 
     everything: bool
     released: frozenset[LimitKey] = frozenset()
@@ -177,7 +194,7 @@ def changes(
 ) -> list[Action]:
     """Return the actions that set `limits` as desired, and lift those that are not desired.
 
-    `own`: by broker, the overrides that are to be removed there.
+    `own`: by broker, the overrides to remove on that broker.
     """
     actions: list[Action] = []
     if configs := sorted(key for key in limits if isinstance(key, str)):
@@ -190,7 +207,10 @@ def changes(
 
 
 def changes_of(desired: DesiredLimits, lacking: Mapping[int, Missing]) -> list[Action]:
-    """Return the actions that bring every broker to `desired`, with one change for all brokers that lack the same."""
+    """Return the actions that bring every broker to `desired`.
+
+    All brokers that lack the same limit get it by one change.
+    """
     limits = frozenset[LimitKey]().union(*(each.limits for each in lacking.values()))
     return changes(desired, limits, {broker_id: each.own for broker_id, each in lacking.items()})
 

@@ -13,7 +13,7 @@ FINISHED_PHASES = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPod:
-    """The indexed part of a pod; the uid stands for everything immutable.
+    """The index's entry of a pod that quotas may select. Its uid stands for everything immutable.
 
     `addresses` are canonical. `started` orders pods that had the same address one after the other: a time as Kubernetes
     writes it, in UTC and to the second.
@@ -26,17 +26,17 @@ class WorkloadPod:
     addresses: tuple[str, ...] = ()
     host_network: bool = False
     leaving: bool = False
-    """Whether it is terminating; its connections still belong to it."""
+    """Whether the pod is terminating; its connections still belong to it."""
     started: str = ""
 
     @property
     def age(self) -> tuple[bool, str, str]:
-        """Sort key: of two pods with one address, the pod with the larger key owns it."""
+        """Return the sort key by which the pod with the larger key owns an address that two pods have."""
         return (not self.leaving, self.started, self.uid)
 
 
 def canonical(address: str) -> str:
-    """Return the address as brokers write it. Raises ValueError if it is not an address."""
+    """Return the address in the spelling of brokers. Raises ValueError for other text."""
     parsed = ip_address(address)
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)
@@ -44,7 +44,7 @@ def canonical(address: str) -> str:
 
 
 class PodIndex:
-    """Owns the pods. An address belongs to one pod at a time, the newest that has it."""
+    """An index of pods by address. An address belongs to one pod at a time, the newest that has it."""
 
     def __init__(self) -> None:
         self._by_uid: dict[str, WorkloadPod] = {}
@@ -53,7 +53,10 @@ class PodIndex:
         self._by_address: defaultdict[str, set[str]] = defaultdict(set)
 
     def put(self, pod: WorkloadPod) -> None:
-        """Add or replace a pod. The address of its node, which the pod uses in the host network, is not its own."""
+        """Add or replace a pod in the index.
+
+        The address of its node, which the pod uses in the host network, is not the pod's own.
+        """
         before = self._by_uid.get(pod.uid)
         if before is not None:
             self._take_away(before)
@@ -85,7 +88,7 @@ class PodIndex:
 
 
 def discard(sets: dict[_At, set[_Item]], at: _At, item: _Item) -> None:
-    """Remove an item of the set at a key, and the set if it is empty then."""
+    """Remove an item of the set at a key, and an empty set with its key."""
     found = sets.get(at)
     if found is not None:
         found.discard(item)

@@ -14,15 +14,15 @@ from sluicegate_operator.planning.limits.pod_index import PodIndex, WorkloadPod,
 from sluicegate_operator.planning.status.label_selection import Pair, matches, one_of
 
 QuotaKey = tuple[str, str]
-"""Namespace and name of a ConnectionQuota."""
+"""The namespace and name of a ConnectionQuota."""
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The members of one quota.
+    """The addresses of the pods that one ConnectionQuota selects.
 
-    `addresses`: each with the number of its pod. `host_network_pods`: number of selected pods that use their node's
-    address.
+    `addresses`: addresses, each with the number of its pod. `host_network_pods`: number of selected pods that use their
+    node's address.
     """
 
     addresses: Mapping[str, float] = field(default_factory=dict)
@@ -49,7 +49,7 @@ _Holder = tuple[str, frozenset[QuotaKey]]
 
 
 class WorkloadIndex:
-    """Index of pods, namespaces and workload quotas. Each change returns the quotas whose members changed.
+    """The index of pods, namespaces and workload quotas. Each change returns the quotas whose members changed.
 
     Invariant between two calls: a quota has an address if and only if it selects the pod that owns the address.
     """
@@ -70,14 +70,14 @@ class WorkloadIndex:
         return self._quotas[key].workload
 
     def members(self, key: QuotaKey) -> Members:
-        """Return the members of a quota. Raises KeyError if the quota is not in the index."""
+        """Return the addresses of the pods that a quota selects. Raises KeyError if the quota is not in the index."""
         quota = self._quotas[key]
         return Members(dict(quota.addresses), len(quota.host_network_pods))
 
     def put_quota(self, key: QuotaKey, workload: Workload) -> bool:
-        """Add or replace a quota, and return whether it changed.
+        """Add or replace a quota, and return whether the quota changed.
 
-        Scans all pods of the namespaces that it may select.
+        Scans all pods of the namespaces that the quota may select.
         """
         before = self._quotas.get(key)
         if before is not None and before.workload == workload:
@@ -123,7 +123,7 @@ class WorkloadIndex:
         return changed | self._hand_over(holders)
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> set[QuotaKey]:
-        """Add or replace a namespace. Scans the namespace's pods if its labels changed."""
+        """Add a namespace to the index, or replace it. Scans the namespace's pods if its labels changed."""
         if self._namespaces.get(name) == labels:
             return set()
         self._namespaces[name] = dict(labels)

@@ -15,15 +15,15 @@ from sluicegate_operator.api.models.parts.listener_exposure import BROKER
 Json = Mapping[str, Any]
 
 ADDRESS_TYPES = ("ExternalIP", "InternalIP")
-"""Types of a node's addresses; the first type that the node has counts."""
+"""The types of a node's addresses, in order of preference. The first type that the node has counts."""
 
 HIDDEN = "ClientAddressHidden"
-"""Type of a condition of BrokerListeners and of ConnectionQuotas."""
+"""Type of the condition about hidden client addresses, of BrokerListeners and of ConnectionQuotas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The address that clients connect to; an IPv6 address has no brackets."""
+    """The address that clients connect to. An IPv6 address has no brackets."""
 
     host: str
     port: int
@@ -34,7 +34,10 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """A Kubernetes node; `address` is empty if it has none or cannot be read, and `unseen` then has the cause."""
+    """A Kubernetes node with its address.
+
+    `address` is empty if the node has none or cannot be read, and `unseen` then has the cause.
+    """
 
     name: str
     address: str = ""
@@ -43,7 +46,10 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class BrokerPlace:
-    """Where a broker runs: `host` is its pod's address, `node` None before the pod is scheduled."""
+    """The place of a broker.
+
+    `host` is its pod's address, `node` None before the pod is scheduled.
+    """
 
     id: int
     host: str
@@ -52,24 +58,25 @@ class BrokerPlace:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSeen:
-    """A Service as the API server and a load balancer have completed it."""
+    """A Service, with the fields that the API server and a load balancer have added."""
 
     name: str
     node_port: int | None = None
     ingress: str = ""
-    """Host name or address of its load balancer; empty before it exists."""
+    """Host name or address of the Service's load balancer; empty before it exists."""
     proxied: bool | None = None
-    """Whether the load balancer opens connections of its own; None if it does not report that."""
+    """Whether the load balancer opens connections of its own; None without a report of that."""
 
 
 def node_address(node: Json) -> str:
+    """Return the address of a Kubernetes node by which clients reach it; empty without one of ADDRESS_TYPES."""
     addresses = (node.get("status") or {}).get("addresses") or ()
     by_type = {address["type"]: address["address"] for address in reversed(addresses)}
     return next((by_type[kind] for kind in ADDRESS_TYPES if kind in by_type), "")
 
 
 def service_seen(service: Json, port: int) -> ServiceSeen:
-    """Return the Service as observed.
+    """Return the state of a listener's Service, as observed.
 
     `port` is the listener's; ports that other clients added to the Service are ignored.
     """
@@ -125,8 +132,8 @@ def advertised(listener: BrokerListener, broker: BrokerPlace, service: ServiceSe
 def bootstrap(listener: BrokerListener, service: ServiceSeen | None, brokers: Mapping[int, Address]) -> str:
     """Return the address that clients connect to first; empty while it is unknown.
 
-    `service` is the listener's own Service for all brokers. It is None if there is none, also if another object has its
-    name. `brokers` has the advertised address of each.
+    `service` is the listener's own Service for all brokers. It is None without this Service, also if another object has
+    its name. `brokers` has the advertised address of each.
     """
     spec = listener.spec
     if service is None:
@@ -142,7 +149,7 @@ def bootstrap(listener: BrokerListener, service: ServiceSeen | None, brokers: Ma
 
 
 def bootstrap_waits(listener: BrokerListener, service: ServiceSeen | None) -> str:
-    """Return a sentence about what external clients wait for; empty if they can connect.
+    """Return a sentence about what keeps external clients from connecting; empty if they can connect.
 
     `service` is the listener's Service for all brokers. A user who sets advertised host names is also responsible for
     the bootstrap address.
@@ -160,7 +167,7 @@ def bootstrap_waits(listener: BrokerListener, service: ServiceSeen | None) -> st
 
 @dataclass(frozen=True, slots=True)
 class Hiding:
-    """Whether brokers see an address other than the client's, for example a proxy's; None if that cannot be known."""
+    """The finding whether brokers see other addresses than those of clients, for example a proxy's; None if unknown."""
 
     hidden: bool | None
     reason: str

@@ -30,7 +30,7 @@ class ServicesSeen:
     """The state of a listener's Services.
 
     - `name_taken`, `refusal`: messages that include what to do.
-    - `waits`: what keeps clients from connecting to `bootstrap`.
+    - `waits`: the obstacle for clients that connect to `bootstrap`.
     - `not_applied`: a refusal that may pass and has lasted.
     - `left_over`: a refusal to delete a Service that is no longer wanted. Clients are served meanwhile.
     - `left_over_may_pass`: that refusal has lasted, and the next try may be accepted.
@@ -50,8 +50,8 @@ class ServicesSeen:
 class CertificateSeen:
     """The certificates of a listener with TLS.
 
-    `secret` is the operator's Secret with the last good ones, empty before there are any. `problem` and `reason` say
-    why the Secrets of the spec cannot be used.
+    `secret` is the operator's Secret with the last good certificates, empty before there are any. `problem` and
+    `reason` say why the Secrets of the spec cannot be used.
     """
 
     secret: str = ""

@@ -28,7 +28,10 @@ _ENTRY = re.compile(r"^(?P<name>[^:/]+)://(?P<host>.*):(?P<port>\d+)$")
 
 
 def listener_addresses(value: str | None) -> dict[str, Address]:
-    """Return the addresses by listener name. `value`: `INTERNAL://10.0.0.1:9091,EXTERNAL://[::1]:9094`."""
+    """Return the addresses in `value` by listener name.
+
+    `value` is a text like `INTERNAL://10.0.0.1:9091,EXTERNAL://[::1]:9094`.
+    """
     entries = (_ENTRY.match(entry.strip()) for entry in (value or "").split(","))
     return {
         entry["name"].upper(): Address(entry["host"].strip("[]"), int(entry["port"]))
@@ -55,12 +58,12 @@ class OpenListener:
 
 
 OpenListeners = Mapping[str, OpenListener]
-"""Open listeners by name in Kafka, including INTERNAL."""
+"""The open listeners of a broker by name in Kafka, including INTERNAL."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenersChange:
-    """Keys that one broker is to set and to reset in one request."""
+    """A change of one broker's listeners: the keys to set and to reset in one request."""
 
     set: Mapping[str, str]
     delete: tuple[str, ...] = ()
@@ -98,8 +101,8 @@ def wanted_listeners(
 ) -> dict[str, OpenListener]:
     """Return the listeners that the broker at `host` should have.
 
-    `listeners`: by metadata.name. `told`: by Kafka's name, the addresses to advertise, as far as they are known. A
-    listener whose address is unknown keeps its present one.
+    `listeners`: by metadata.name. `told`: by Kafka's name, the known addresses to advertise. A listener whose address
+    is unknown keeps its present one.
     """
     wanted = {}
     for port in layout.listeners:
@@ -115,7 +118,7 @@ def wanted_listeners(
 
 
 def differing(now: OpenListeners, wanted: OpenListeners) -> tuple[str, ...]:
-    """Return the names of listeners that differ, never INTERNAL: the properties file defines it permanently."""
+    """Return the names of listeners that differ, never INTERNAL: the properties file alone defines that listener."""
     names = {*now, *wanted} - {INTERNAL}
     return tuple(sorted(name for name in names if now.get(name) != wanted.get(name)))
 
@@ -150,7 +153,7 @@ def _entry(name: str, address: Address, host: str) -> str:
 
 
 def one_by_one(now: OpenListeners, wanted: OpenListeners) -> tuple[str, ...]:
-    """Return the order in which to change single listeners after a combined change was refused: removals first."""
+    """Return the order of changes of single listeners after a combined change was refused: removals first."""
     return tuple(sorted(differing(now, wanted), key=lambda name: (name in wanted, name)))
 
 
@@ -197,7 +200,7 @@ class BrokerSeen:
     """A broker that admits clients.
 
     `now` and `wanted` are its listeners; `now` is None until it has answered. By listener, in Kafka's name: `refused`
-    is the broker's message, `waits` what the listener waits for. `restarts`: listeners that need a restart first.
+    is the broker's message, `waits` the listener's obstacle. `restarts`: listeners that need a restart first.
     """
 
     id: int
@@ -213,12 +216,12 @@ class BrokerSeen:
 
     @property
     def applying(self) -> bool:
-        """Whether a listener that the broker has not refused may be shown in a moment."""
+        """Return whether a listener that the broker has not refused may open in a moment."""
         return self.now is None or bool(set(differing(self.now, self.wanted)) - self.refused.keys() - self.restarts)
 
 
 def listener_seen(name: str, brokers: Sequence[BrokerSeen]) -> ListenerSeen:
-    """Return the state of one listener on the brokers; `name` is Kafka's."""
+    """Return the state of one listener on the brokers. `name` is the name in Kafka."""
     told = {b.id: b.now[name].advertised for b in brokers if b.now is not None and _is_open(b, name)}
     return ListenerSeen(
         told=told,

@@ -12,14 +12,17 @@ from typing import Any
 from sluicegate_operator.api.models.observer_plugin import ObserverPlugin
 
 MODULE_BYTES_MAX = 48 << 10
-"""Most bytes of a module; sixteen of them fit into the 1 MiB of a ConfigMap."""
+"""Maximum bytes of a module. Sixteen of them fit into the 1 MiB of a ConfigMap."""
 _DIGITS = 10
 _NONE: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class ObserverModule:
-    """A module with observer code. `name` is its name on the brokers, `class_name` is module.Class there."""
+    """A Python module with the code of an observer.
+
+    `name` is the module's name on the brokers, `class_name` is module.Class there.
+    """
 
     name: str
     class_name: str
@@ -30,20 +33,20 @@ class ObserverModule:
         return f"{self.name}.py"
 
     def is_missed_in(self, problem: str) -> bool:
-        """Return whether the broker could not find the module itself, rather than one that it imports."""
+        """Return whether the broker could not find the module itself, rather than a module that it imports."""
         return problem == f"ModuleNotFoundError: No module named '{self.name}'"
 
 
 @dataclass(frozen=True, slots=True)
 class ModulesFound:
-    """The module that each ObserverPlugin names, or why there is none, by ObserverPlugin."""
+    """The module of each ObserverPlugin, or why the module is missing, by ObserverPlugin."""
 
     modules: Mapping[str, ObserverModule] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
     keeps: bool = False
-    """Whether a ConfigMap cannot be read: brokers keep the modules that they have."""
+    """Whether a ConfigMap cannot be read, so that brokers keep their present modules."""
     postponed: frozenset[str] = frozenset()
-    """ObserverPlugins whose ConfigMap cannot be read for now. Their status stays as it is."""
+    """ObserverPlugins whose ConfigMap cannot be read for now. Their status stays unchanged."""
 
 
 def find_modules(
@@ -51,7 +54,7 @@ def find_modules(
     config_maps: Mapping[str, Mapping[str, Any] | None],
     refused: Mapping[str, str] = _NONE,
 ) -> ModulesFound:
-    """Return the modules of the plugins.
+    """Return the modules with the code of ObserverPlugins.
 
     `plugins` are by name. `config_maps` are those that the plugins name, None for a missing one. `refused`: ConfigMaps
     that the API server refuses to show, with its message.

@@ -46,13 +46,13 @@ class PluginReports:
     refused: str = ""
     error: str = ""
     rolling: bool = False
-    """Whether brokers are being restarted to get code that they lack."""
+    """Whether brokers are being restarted to get missing code."""
     note: str = ""
     """A note for users about an observer that is loaded."""
 
     @property
     def by_broker(self) -> list[tuple[int, ObserverReport]]:
-        """The reports of all `expected` brokers, the worst first."""
+        """Return the reports of all `expected` brokers, the worst first."""
         silent = ObserverReport(UNKNOWN, "the broker does not answer")
         found = [(broker_id, self.reports.get(broker_id, silent)) for broker_id in self.expected]
         return sorted(found, key=lambda pair: (_rank(pair[1].state), pair[0]))
@@ -67,7 +67,7 @@ class PluginReports:
 
     @property
     def settled(self) -> bool:
-        """Whether no report is in a state that passes within seconds."""
+        """Return whether no report is in a state that passes within seconds."""
         return len(self.reports) == len(self.expected) and all(
             report.state in (LOADED, FAILED) for report in self.reports.values()
         )
@@ -99,7 +99,7 @@ def observer_status(
 
 
 def remark(status: ObserverPluginStatus) -> str:
-    """Return a message of a broker that has the observer; empty if there is none."""
+    """Return a broker's message about the observer, from its status; empty without one."""
     said = (one for one in status.broker_states if one.state in (LOADED, SUSPENDED) and one.message)
     return next((f"broker {one.broker_id}: {one.message}" for one in said), "")
 

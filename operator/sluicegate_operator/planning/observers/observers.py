@@ -20,22 +20,22 @@ from sluicegate_operator.resources.nodes.statefulset import LOG_DIR
 
 NAMES = "observer.class.names"
 AUDIT_LOG, SPOOLS = "audit-log", "spool.dir"
-"""The built-in observer whose events are landed from a folder, and the key that names another folder."""
+"""Name of the built-in observer whose events are landed from a folder, and the key that names another folder."""
 _SPOOLS_DEFAULT = f"{LOG_DIR}/audit"
 """The audit log's folder if the key is absent or empty."""
 PREFIX = "observer."
 _FILTERS = ("filter.api.keys", "filter.listeners", "filter.principals", "filter.topic.prefixes")
 """Keys of an observer, without its name, whose lists filter the events that it receives."""
 OBSERVERS_MAX = 16
-"""Most observers that a broker loads."""
+"""Maximum number of observers that a broker loads."""
 CONFIG_BYTES_MAX = 32 * 1024
-"""Most bytes of one observer's configuration: all observers may be in one request of at most 1 MiB."""
+"""Maximum bytes of one observer's configuration: all observers may be in one request of at most 1 MiB."""
 LOADED, LOADING, SUSPENDED, FAILED, UNKNOWN = "Loaded", "Loading", "Suspended", "Failed", "Unknown"
-"""States that a broker reports for an observer; Unknown if the broker does not answer."""
+"""The states that a broker reports for an observer. Unknown stands for a broker that does not answer."""
 
 
 class PluginOutcome(StrEnum):
-    """The outcome for an ObserverPlugin; also the reason in its conditions."""
+    """The outcome for an ObserverPlugin. It is also the reason in the plugin's conditions."""
 
     ACCEPTED = "Accepted"
     DISABLED = "Disabled"
@@ -51,7 +51,7 @@ class PluginOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PluginVerdict:
-    """The verdict on one ObserverPlugin; `observer` is its name on the brokers."""
+    """The verdict on one ObserverPlugin. `observer` is the observer's name on the brokers."""
 
     observer: str
     outcome: PluginOutcome
@@ -76,7 +76,7 @@ class ObserverPlan:
 
 @dataclass(frozen=True, slots=True)
 class ObserverReport:
-    """A broker's report on one observer."""
+    """A broker's report on one observer: its state and a message."""
 
     state: str
     message: str = ""
@@ -99,7 +99,10 @@ def is_observer_key(key: str) -> bool:
 
 
 def class_key(observer: str) -> str:
-    """Return the key of an observer's class. Built-in observers have it too: the broker reports the state with it."""
+    """Return the key of an observer's class.
+
+    Built-in observers have it too: the broker reports the state with it.
+    """
     return f"{PREFIX}{observer}.class"
 
 
@@ -217,7 +220,7 @@ def nobody_lands(cluster: BrokerCluster, plugin: ObserverPlugin) -> str:
 
 
 def without_modules(plan: ObserverPlan, outcome: PluginOutcome, message: str) -> ObserverPlan:
-    """Return the plan without modules, which brokers cannot be given; the affected verdicts have the cause."""
+    """Return the plan without modules, which cannot be given to brokers. The affected verdicts have the cause."""
     of_each = {
         name: {key: plan.configs[key] for key in keys} for name, keys in plan.keys.items() if name not in plan.modules
     }

@@ -36,11 +36,11 @@ _APACHE_RUNS |= {"RunningWithBelowThresholdExecutors"}
 
 
 class RunState(StrEnum):
-    """The state of a run.
+    """The state of one run of an audit pipeline.
 
     - PENDING: its container has not started.
     - RETRYING: it failed, and its owner retries it.
-    - DELETED: its Job or SparkApplication was deleted before the run ended; only a status has this state.
+    - DELETED: its Job or SparkApplication was deleted before the run ended. Only a status has this state.
     """
 
     PENDING = "Pending"
@@ -53,7 +53,7 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PipelineRun:
-    """One run of a pipeline. Times are strings of the API server.
+    """One run of an audit pipeline. Times are strings of the API server.
 
     - `made`: when its Job or SparkApplication was created.
     - `started`: when its container started, None before.
@@ -74,7 +74,7 @@ class PipelineRun:
     why: str = ""
     owner: Json | None = None
     pod_ended: bool = False
-    """Whether its newest pod has ended; its owner may not have observed that yet."""
+    """Whether the newest pod of the run has ended. The pod's owner may not have observed that yet."""
 
     @property
     def ended(self) -> bool:
@@ -90,7 +90,7 @@ class _End:
 
 
 def pipeline_runs(owners: Sequence[Json], pods: Sequence[Json]) -> tuple[PipelineRun, ...]:
-    """Return the runs, oldest first.
+    """Return the runs of a pipeline, oldest first.
 
     Pods of other owners are left out, also those of an earlier owner with the same name.
     """
@@ -189,7 +189,7 @@ def _began(pod: Json) -> str | None:
 
 
 def _end(pod: Json) -> _End | None:
-    """Return how the pod's first container ended.
+    """Return the end of the pod's first container; None before its end.
 
     Pods have one container, or Spark's container before users' sidecars.
     """

@@ -33,9 +33,9 @@ _UNENDED = (*_BEFORE_AN_END, RunState.RETRYING)
 
 @dataclass(frozen=True, slots=True)
 class PipelineTrouble:
-    """Why the run's objects cannot be created; `reason` is that of the conditions.
+    """The reason why the run's objects cannot be created. `reason` is that of the conditions.
 
-    Users must act unless it may pass.
+    Users must act unless `may_pass` is set.
     """
 
     reason: str
@@ -51,7 +51,7 @@ def pipeline_status(
     trouble: PipelineTrouble | None = None,
     scheduled: str | None = None,
 ) -> AuditPipelineStatus:
-    """Return the new status. Results of earlier runs stay when their pods are gone.
+    """Return the new status of an AuditPipeline. Results of earlier runs stay when their pods are gone.
 
     `runs` is None if they cannot be listed: the old status of runs stays then. `scheduled` is the newest time of the
     schedule for which the operator itself has created a run.

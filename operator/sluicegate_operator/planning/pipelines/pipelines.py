@@ -31,7 +31,7 @@ CLUSTER_NAMES_MAX = 50
 
 
 class PipelineOutcome(StrEnum):
-    """The outcome for an AuditPipeline; also the reason in its conditions."""
+    """The outcome for an AuditPipeline. It is also the reason in the pipeline's conditions."""
 
     ACCEPTED = "Accepted"
     CLUSTER_MISSING = "ClusterMissing"
@@ -43,7 +43,7 @@ class PipelineOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """The plan for an AuditPipeline; `places` and `schedule` are set if the outcome is ACCEPTED."""
+    """The plan for an AuditPipeline. `places` and `schedule` are set if the outcome is ACCEPTED."""
 
     outcome: PipelineOutcome
     message: str = ""
@@ -107,7 +107,7 @@ def _lands_in(cluster: BrokerCluster, uri: str | None) -> bool:
 
 
 def pipeline_children(pipeline: AuditPipeline, places: AuditPlaces) -> list[Json]:
-    """Return all children but Apache's SparkApplications, in the order in which they are applied."""
+    """Return all children of an AuditPipeline but Apache's SparkApplications, in the order in which to apply them."""
     children = [audit_files(pipeline)]
     if pipeline.spec.mode == "Job":
         children.append(cron_job(pipeline, places))
@@ -155,7 +155,10 @@ def due(pipeline: AuditPipeline, schedule: CronSchedule, runs: Sequence[Pipeline
 
 
 def last_scheduled(pipeline: AuditPipeline) -> datetime:
-    """Return the last time that was handled, or the creation of the AuditPipeline: nothing before it is due."""
+    """Return the last handled time of the schedule, or the creation of the AuditPipeline.
+
+    No time before it is due.
+    """
     noted = pipeline.status.last_schedule_time
     if noted:
         return datetime.fromisoformat(noted)
@@ -164,7 +167,7 @@ def last_scheduled(pipeline: AuditPipeline) -> datetime:
 
 
 def outlived(pipeline: AuditPipeline, runs: Sequence[PipelineRun]) -> tuple[Mapping[str, Any], ...]:
-    """Return the operator's SparkApplications to delete: all that have ended but the newest `KEPT`."""
+    """Return the operator's SparkApplications to delete: all ended ones but the newest `KEPT`."""
     uid = pipeline.metadata.uid
     ended = [run.owner for run in runs if run.ended and run.owner is not None and is_controlled_by(run.owner, uid)]
     return tuple(ended[: max(0, len(ended) - KEPT)])

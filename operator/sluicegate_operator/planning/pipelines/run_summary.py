@@ -15,7 +15,10 @@ LINE_MAX = 1024
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run's summary; None for unknown fields. `error` is one line; `took_s` is the pipeline's `tookSeconds`."""
+    """The summary that one run of an audit pipeline reports. Unknown fields are None.
+
+    `error` is one line; `took_s` is the pipeline's `tookSeconds`.
+    """
 
     window: tuple[str, str] | None = None
     events: int | None = None
@@ -28,7 +31,7 @@ class Summary:
 
     @property
     def complete(self) -> bool | None:
-        """Whether nothing is missing; None if the run did not report that."""
+        """Return whether the run reported that nothing is missing; None without a report."""
         counts = (self.missing, self.holes, self.quarantined_files)
         if any(counts):
             return False
@@ -36,7 +39,7 @@ class Summary:
 
 
 def read_summary(text: str) -> Summary | None:
-    """Parse a summary; None for other text, such as the end of a log."""
+    """Parse the summary of a run; None for other text, such as the end of a log."""
     try:
         read = json.loads(text)
     except ValueError:
@@ -61,7 +64,7 @@ def read_summary(text: str) -> Summary | None:
 
 
 def last_line(log: str) -> str:
-    """Return the last line of a log, where a program reports why it ended."""
+    """Return the last line of a log, in which a program reports why it ended."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     return lines[-1][:LINE_MAX] if lines else ""
 

@@ -11,12 +11,15 @@ _LOOK_DAYS = 366 * 9
 
 
 class ScheduleError(ValueError):
-    """Text in the format of a schedule that matches no time."""
+    """Error for text in the format of a schedule that matches no time."""
 
 
 @dataclass(frozen=True, slots=True)
 class CronSchedule:
-    """The values that each field allows. If both day fields are restricted, either is enough, as in every cron."""
+    """A cron schedule: the values that each field allows.
+
+    If both day fields are restricted, either is enough, as in every cron.
+    """
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -26,12 +29,12 @@ class CronSchedule:
     either_day: bool
 
     def last(self, after: datetime, until: datetime) -> datetime | None:
-        """Return the newest time later than `after` and not later than `until`."""
+        """Return the newest scheduled time later than `after` and not later than `until`."""
         newest = self._newest(until)
         return newest if newest is not None and newest > after else None
 
     def next(self, after: datetime) -> datetime | None:
-        """Return the first time later than `after`; None if there is none."""
+        """Return the first scheduled time later than `after`; None without such a time."""
         day = after.replace(hour=0, minute=0, second=0, microsecond=0)
         for number in range(_LOOK_DAYS):
             found = (time for time in self._times(day + timedelta(days=number)) if time > after)
@@ -59,7 +62,10 @@ class CronSchedule:
 
 
 def parse_schedule(text: str) -> CronSchedule:
-    """Parse text that matches api.models.audit_pipeline.SCHEDULE_PATTERN. Raises ScheduleError."""
+    """Parse a pipeline's schedule, a text that matches api.models.audit_pipeline.SCHEDULE_PATTERN.
+
+    Raises ScheduleError.
+    """
     fields = SHORTHANDS.get(text, text).lower().split()
     minutes, hours, days, months, weekdays = fields
     return CronSchedule(

@@ -18,7 +18,7 @@ ADDRESS = "sluicegate.dev/holder-address"
 
 @dataclass(frozen=True, slots=True)
 class LeaseHolder:
-    """The holder of a Lease.
+    """The holder of a controllers' Lease.
 
     `host` is empty if the Lease does not contain it. `began_ms` is when the holder's process started, by its host's
     clock; None if the identity does not contain it.
@@ -30,7 +30,7 @@ class LeaseHolder:
 
 
 def lease_holder(lease: Mapping[str, Any]) -> LeaseHolder | None:
-    """Return the holder; None for a Lease without a holder, and for a Lease that does not belong to a journal."""
+    """Return the holder of a Lease; None without one, and for a Lease that does not belong to a journal."""
     meta, spec = lease["metadata"], lease.get("spec") or {}
     number, _, incarnation = (spec.get("holderIdentity") or "").partition("_")
     if not number.isdecimal() or (meta.get("labels") or {}).get(JOURNAL_LABEL) != meta["name"]:
@@ -47,7 +47,7 @@ def _began_ms(incarnation: str) -> int | None:
 
 
 def why_holder_gone(holder: LeaseHolder, pod: BrokerPod | None) -> str:
-    """Return why the holder's process has ended; empty if it may exist."""
+    """Return why the holder's process has ended; empty for a process that may exist."""
     if pod is None:
         return f"the pod of controller {holder.node_id} does not exist any more"
     if holder.host and pod.host not in ("", holder.host):

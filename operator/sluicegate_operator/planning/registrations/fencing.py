@@ -65,7 +65,7 @@ class BrokerPod:
 
 @dataclass(frozen=True, slots=True, order=True)
 class FenceOrder:
-    """A session for the controller to fence. `why` is a sentence for the Event."""
+    """An order to the controller to fence a broker's session. `why` is a sentence for the Event."""
 
     broker_id: int
     epoch: int
@@ -75,7 +75,7 @@ class FenceOrder:
 def session_pods(
     overview: ClusterOverview, pods: Sequence[BrokerPod], known: SessionPods
 ) -> dict[tuple[int, int], str]:
-    """Return `known` without ended sessions, plus the sessions that are now seen at their pod's address."""
+    """Return `known` without ended sessions, plus the sessions now seen at the address of a pod."""
     by_id = {pod.broker_id: pod for pod in pods}
     found = {}
     for broker in overview.brokers:
@@ -90,12 +90,12 @@ def session_pods(
 def plan_fencing(
     overview: ClusterOverview,
     pods: Sequence[BrokerPod],
-    told: Collection[tuple[int, int]] = (),
+    sent: Collection[tuple[int, int]] = (),
     seen_in: SessionPods = MappingProxyType({}),
 ) -> tuple[FenceOrder, ...]:
-    """Return the fence orders.
+    """Return the orders to fence sessions of brokers that are gone.
 
-    `overview` must have been read before `pods`; pods that are being deleted still exist. `told` are ids and epochs
+    `overview` must have been read before `pods`; pods that are being deleted still exist. `sent` are ids and epochs
     that were sent to the controller before. If such a session sends heartbeats again, the broker is alive: a clock may
     be wrong once, and must not keep a live broker out. So the end of its container counts again only when the broker is
     silent.
@@ -104,7 +104,7 @@ def plan_fencing(
     orders = []
     for broker in overview.brokers:
         session = (broker.id, broker.epoch)
-        unproven = session in told and not _is_silent(broker)
+        unproven = session in sent and not _is_silent(broker)
         why = why_gone(broker, by_id.get(broker.id), by_clock=not unproven, seen_in=seen_in.get(session, ""))
         if broker.has_session and why:
             orders.append(FenceOrder(broker.id, broker.epoch, why))
@@ -112,7 +112,7 @@ def plan_fencing(
 
 
 def why_gone(broker: BrokerOverview, pod: BrokerPod | None, *, by_clock: bool = True, seen_in: str = "") -> str:
-    """Return why the session's process has ended; empty if it may exist.
+    """Return why the session's process has ended; empty for a process that may exist.
 
     `seen_in` is the uid of the pod that had this session, empty if unknown.
     """

@@ -12,7 +12,7 @@ from sluicegate_operator.planning.registrations.racks import NodeLabels
 def node_tags(
     label_of: Mapping[str, str], node_of: Mapping[int, str], nodes: Mapping[str, NodeLabels]
 ) -> dict[int, dict[str, str]]:
-    """Return the tags by broker, as keys of its configuration.
+    """Return the tags of brokers by their nodes' labels, as keys of the brokers' configuration, by broker.
 
     `label_of` is tagsFromNodeLabels; `nodes` must contain each node in `node_of`. A broker whose node could not be read
     is left out. A label that is missing or empty makes no tag.

@@ -6,11 +6,11 @@ from typing import Any
 
 DEFAULT_NAME = "sluicegate-operator"
 CLOCKS_DIFFER_S = 30.0
-"""Tolerance in seconds: the time in a Lease is that of the operator's clock."""
+"""Tolerance in seconds, because the time in a Lease is that of the operator's clock."""
 
 
 def operator_silence(leases: Sequence[Mapping[str, Any]], now: datetime) -> str:
-    """Return a sentence if no operator has renewed its Lease lately; empty if one has, and without any Lease.
+    """Return a sentence if no operator has renewed its Lease lately; empty otherwise, and without any Lease.
 
     `leases`: those with the operator's name, in any namespace.
     """

@@ -13,17 +13,20 @@ from uuid import UUID
 
 
 class BrokerState(StrEnum):
-    """State of a broker at the active controller; the values are those of its HTTP answer and of BrokerRegistration."""
+    """The state of a broker at the active controller.
+
+    The values are those of the controller's HTTP answer and of BrokerRegistration.
+    """
 
     OFFLINE = "Offline"
-    """Registered without a live session: not running, or at work on its own disk."""
+    """The broker is registered without a live session: it is not running, or works on its own disk."""
     FENCED = "Fenced"
     ONLINE = "Online"
     STOPPING = "Stopping"
 
 
 class OverviewError(ValueError):
-    """The controller's document does not have the format that this operator knows."""
+    """Error for a controller's document whose format this operator does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class BrokerOverview:
 
 @dataclass(frozen=True, slots=True)
 class ClusterOverview:
-    """The controller's view of the cluster; `brokers` are in order of id."""
+    """The controller's view of the cluster. `brokers` are in order of id."""
 
     cluster_id: str
     controller_id: int
@@ -64,9 +67,9 @@ class ClusterOverview:
     metadata_offset: int
     brokers: tuple[BrokerOverview, ...] = ()
     version: str = ""
-    """Version of the view: it changes when the view changes.
+    """Version of the view, which changes when the view changes.
 
-    It is empty if the controller does not support waiting for a change.
+    Empty if the controller does not support waiting for a change.
     """
 
     def broker(self, broker_id: int) -> BrokerOverview | None:
@@ -78,7 +81,7 @@ class ClusterOverview:
 
 
 def parse_overview(body: bytes | str) -> ClusterOverview:
-    """Parse the body of a 200. Raises OverviewError."""
+    """Parse the body of the controller's answer 200. Raises OverviewError."""
     document = _document(body)
     brokers = _field(document, "brokers", list)
     overview = ClusterOverview(
@@ -96,7 +99,10 @@ def parse_overview(body: bytes | str) -> ClusterOverview:
 
 
 def parse_active_controller(body: bytes | str) -> int | None:
-    """Parse the body of a 503: the id of the active controller, or None if it is unknown. Raises OverviewError."""
+    """Parse the body of the controller's answer 503: the id of the active controller; None if unknown.
+
+    Raises OverviewError.
+    """
     found: int | None = _optional(_document(body), "activeControllerId", int)
     return found
 
@@ -143,9 +149,9 @@ def _began_ms(incarnation: str) -> int | None:
 
 
 def time_of_uuid(found: UUID) -> int | None:
-    """Return the time in a UUID in milliseconds.
+    """Return the time in a UUID in milliseconds; None for a UUID without a time.
 
-    A UUID of version 7 begins with it (RFC 9562); incarnations of other brokers are random.
+    A UUID of version 7 begins with its time (RFC 9562); incarnations of other brokers are random.
     """
     return found.int >> 80 if found.version == 7 else None
 

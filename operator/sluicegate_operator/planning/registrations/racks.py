@@ -12,9 +12,9 @@ from sluicegate_operator.planning.status.conditions import NOT_APPLIED, not_appl
 
 @dataclass(frozen=True, slots=True)
 class RackPod:
-    """A broker's pod.
+    """A broker's pod, with its rack.
 
-    `rack`: the rack that it got. `node` is empty before it is scheduled; `failing` may have the cause.
+    `rack`: the rack that the pod got. `node` is empty before the pod is scheduled; `failing` may have the cause.
     """
 
     name: str
@@ -26,9 +26,9 @@ class RackPod:
 
 @dataclass(frozen=True, slots=True)
 class NodeLabels:
-    """The labels of a Kubernetes node, read or not.
+    """The result of reading a Kubernetes node's labels.
 
-    `labels` is None where they could not be read; `unseen` says why. `may_pass`: the next try may be accepted.
+    `labels` is None if they could not be read; `unseen` says why. `may_pass`: the next attempt may be accepted.
     """
 
     labels: Mapping[str, str] | None
@@ -38,7 +38,7 @@ class NodeLabels:
 
 @dataclass(frozen=True, slots=True)
 class RackAssignment:
-    """A pod that is to get its rack."""
+    """An assignment of a rack to a pod."""
 
     pod: RackPod
     rack: str
@@ -50,7 +50,7 @@ class RackAssignment:
 
 @dataclass(frozen=True, slots=True)
 class RackWait:
-    """A broker that cannot start without its rack. `needs_a_person`: waiting does not help."""
+    """The wait of a broker that cannot start without its rack. `needs_a_person`: waiting does not help."""
 
     pod: str
     reason: str
@@ -61,7 +61,10 @@ class RackWait:
 
 @dataclass(frozen=True, slots=True)
 class RacksPlan:
-    """The plan of a cluster's racks. `assign` is to be carried out; `known` counts the pods that have their rack."""
+    """The racks to assign to a cluster's pods, and the pods that must wait for theirs.
+
+    `assign` is to be carried out; `known` counts the pods that have a rack.
+    """
 
     known: int = 0
     assign: tuple[RackAssignment, ...] = ()
@@ -77,7 +80,8 @@ class RacksPlan:
 def refused_assignment(assignment: RackAssignment, refusal: str, *, may_pass: bool) -> RackWait:
     """Return the wait of a broker whose pod the API server refuses to annotate.
 
-    `refusal` is the API server's message. `may_pass`: it has refused for a minute, and may accept the next try.
+    `refusal` is the API server's message. `may_pass`: the API server has refused for a minute, and may accept the next
+    attempt.
     """
     pod = assignment.pod
     waits = f"{pod.name} waits for its rack {assignment.rack}"

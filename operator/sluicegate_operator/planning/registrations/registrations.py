@@ -18,7 +18,7 @@ from sluicegate_operator.resources.broker_registration import broker_registratio
 from sluicegate_operator.resources.labels import READINESS_GATE
 
 UNKNOWN = "Unknown"
-"""State of a broker whose state cannot be observed; see planning.registrations.unknown_registrations."""
+"""State of a broker that cannot be observed; see planning.registrations.unknown_registrations."""
 AGE_STEPS_S = (0, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
 
 
@@ -33,7 +33,10 @@ class RegistrationEvent:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationPlan:
-    """The plan for one broker: apply `manifest` if `new`, then write `status` if it differs from the present one."""
+    """The plan for one broker's BrokerRegistration.
+
+    Apply `manifest` if `new`, then write `status` if it differs from the present one.
+    """
 
     name: str
     broker_id: int
@@ -45,7 +48,7 @@ class RegistrationPlan:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationsPlan:
-    """The plan for all brokers. `delete`: names of objects whose broker is no longer registered."""
+    """The plan for all BrokerRegistrations. `delete`: names of objects whose broker is no longer registered."""
 
     registrations: tuple[RegistrationPlan, ...]
     delete: tuple[str, ...] = ()
@@ -76,14 +79,14 @@ class BrokerWords:
 
 @dataclass(frozen=True, slots=True)
 class SeenBrokers:
-    """The observed brokers.
+    """The observed brokers of a cluster.
 
-    `overview` was read before `pods`, which are those of brokers. `told`, by broker id, may be older.
+    `overview` was read before `pods`, which are those of brokers. `described`, by broker id, may be older.
     """
 
     overview: ClusterOverview
     pods: Sequence[BrokerPod]
-    told: Mapping[int, BrokerWords] = field(default_factory=dict)
+    described: Mapping[int, BrokerWords] = field(default_factory=dict)
 
     def pod(self, broker_id: int) -> BrokerPod | None:
         return next((pod for pod in self.pods if pod.broker_id == broker_id), None)
@@ -118,7 +121,7 @@ def _status(
     registration: BrokerRegistration, broker: BrokerOverview, seen: SeenBrokers, sentence: str, now: datetime
 ) -> BrokerRegistrationStatus:
     found, pod = _findings(broker, sentence), seen.pod(broker.id)
-    words = seen.told.get(broker.id) or _described_before(registration.status)
+    words = seen.described.get(broker.id) or _described_before(registration.status)
     return BrokerRegistrationStatus(
         observed_generation=registration.metadata.generation,
         conditions=conditions(registration, registration.status, found, now),
@@ -225,7 +228,7 @@ def lag_step(lag: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """The condition `sluicegate.dev/unfenced` of one broker's pod."""
+    """The value of the condition `sluicegate.dev/unfenced` of one broker's pod."""
 
     status: Literal["True", "False", "Unknown"]
     reason: str
@@ -241,10 +244,10 @@ def gate_refused_words(pod: str, refusal: str) -> str:
 
 
 def unfenced_gate(overview: ClusterOverview | None, broker_id: int, host: str) -> GateVerdict | None:
-    """Return the condition for a broker's pod, or None to leave it unchanged.
+    """Return the condition for a broker's pod, or None to leave the condition unchanged.
 
-    It is None if no controller answers, or if the pod's address is not known yet: clients that are served continue to
-    be served. `host` is the pod's address: a session from another address belongs to the previous pod.
+    The result is None if no controller answers, or if the pod's address is not known yet: clients that are served
+    continue to be served. `host` is the pod's address: a session from another address belongs to the previous pod.
     """
     if overview is None:
         return None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 NODE_NOT_READY = "NodeNotReady"
-"""Reason of the cluster's conditions."""
+"""Reason of the cluster's conditions about lost Kubernetes nodes."""
 _SHOWN_MAX = 3
 
 
@@ -22,7 +22,7 @@ class LostNode:
 
 
 def why_not_ready(node: Mapping[str, Any]) -> str:
-    """Return reason and message of a Node's Ready condition; empty while it is True."""
+    """Return reason and message of a Node's Ready condition; empty while the condition is True."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready = next((condition for condition in conditions if condition["type"] == "Ready"), None)
     if ready is None or ready["status"] == "True":

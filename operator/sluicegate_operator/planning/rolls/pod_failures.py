@@ -21,7 +21,7 @@ FAILING_REASONS = frozenset(
         "Unschedulable",
     }
 )
-"""Reasons that a kubelet or the scheduler reports for a pod that will not start just by waiting."""
+"""Reasons for which a pod will not start just by waiting, as reported by a kubelet or the scheduler."""
 
 FAILED_CREATE = "FailedCreate"
 OOM_KILLED = "OOMKilled"
@@ -32,7 +32,10 @@ LAST_WORDS_MAX = 500
 
 
 def pod_failure(status: Json) -> StartFailure | None:
-    """Return why a pod with this status does not start, or crashes repeatedly; None while it may only be slow."""
+    """Return why a pod with this status does not start, or crashes repeatedly.
+
+    None while the pod may only be slow.
+    """
     for condition in status.get("conditions") or ():
         unscheduled = condition["type"] == "PodScheduled" and condition["status"] == "False"
         if unscheduled and (condition.get("reason") or "") in FAILING_REASONS:
@@ -76,7 +79,7 @@ def events_of(uid: str, events: Sequence[Json]) -> list[Json]:
 
 
 def why_missing(pod: str, events: Sequence[Json]) -> StartFailure | None:
-    """Return why a StatefulSet has no such pod, from its newest Event about the pod."""
+    """Return why a StatefulSet has no pod of this name, from its newest Event about the pod."""
     about = [event for event in events if f"Pod {pod} in StatefulSet" in (event.get("message") or "")]
     newest = max(about, key=lambda event: (_event_time(event), event.get("reason") == FAILED_CREATE), default=None)
     if newest is None or newest.get("reason") != FAILED_CREATE:

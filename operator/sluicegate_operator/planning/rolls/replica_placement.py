@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class ReplicaTargets:
-    """Brokers that may take replicas: the number of replicas that each has, and the rack of every broker.
+    """The brokers that may take replicas: the number of replicas of each, and the rack of every broker.
 
     `load` grows with each replica that is placed, so that one plan spreads its replicas.
     """
@@ -18,7 +18,7 @@ class ReplicaTargets:
     def of(
         cls, brokers: Iterable[int], racks: Mapping[int, str | None], placed: Iterable[Collection[int]]
     ) -> "ReplicaTargets":
-        """Count the load; `placed` has the replicas of each partition."""
+        """Count the replicas that brokers have. `placed` has the replicas of each partition."""
         load = dict.fromkeys(sorted(brokers), 0)
         for replicas in placed:
             for replica in replicas:
@@ -27,7 +27,7 @@ class ReplicaTargets:
         return cls(load, racks)
 
     def choose(self, beside: Collection[int]) -> int | None:
-        """Return the broker for one more replica beside those on `beside`; None if every broker has one.
+        """Return the broker for one more replica beside those on `beside`; None if every broker has a replica.
 
         A rack without a replica of the partition comes first, then the broker with the fewest replicas.
         """

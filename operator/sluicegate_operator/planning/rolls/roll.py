@@ -34,7 +34,7 @@ from sluicegate_operator.planning.status.conditions import NOT_APPLIED, not_appl
 
 SHOWN_MAX = 3
 SILENCE_MAX_S = 3.0
-"""Default limit of `silence_max_s`: a third of Kafka's session, and one and a half heartbeats."""
+"""Default limit of `silence_max_s`, in seconds: a third of Kafka's session, and one and a half heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class NodeView:
 
     - `present`: its pod or process exists.
     - `deleting`: its pod or process is being stopped.
-    - `ready`: the process reports it. For a broker's pod the readiness gate must be true as well, so that Services send
-      clients to this broker again before the next one restarts.
+    - `ready`: the process reports ready. For a broker's pod the readiness gate must be true as well, so that Services
+      send clients to this broker again before the next one restarts.
     - `failing`: why it cannot start, for example CrashLoopBackOff.
     - `reasons`: why the node needs a restart.
     """
@@ -61,7 +61,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True, order=True)
 class PartitionState:
-    """One partition of Kafka's Metadata, with its topic's min.insync.replicas; `leader` is None without a leader."""
+    """One partition in Kafka's Metadata, with its topic's min.insync.replicas. `leader` is None without a leader."""
 
     topic: str
     index: int
@@ -102,7 +102,10 @@ class RollView:
 
 @dataclass(frozen=True, slots=True)
 class NoRoll:
-    """Why a reconcile planned no roll. `pauses`: a started roll is paused, and continues when the cause is gone."""
+    """The reason why a reconcile planned no roll.
+
+    `pauses`: a started roll is paused, and continues when the cause is gone.
+    """
 
     reason: str
     message: str
@@ -116,7 +119,7 @@ LISTENER_UNREADABLE = NoRoll(
 
 
 class WaitReason(StrEnum):
-    """Why a roll waits; also the reason in the conditions Rolling and RollBlocked."""
+    """The reason why a roll waits. It is also the reason in the conditions Rolling and RollBlocked."""
 
     PAUSED = "Paused"
     TEMPLATE_NOT_OBSERVED = "TemplateNotObserved"
@@ -151,7 +154,7 @@ REFUSED = frozenset({WaitReason.RESTART_REFUSED, WaitReason.NOT_APPLIED})
 
 @dataclass(frozen=True, slots=True)
 class PlannedRestart:
-    """A node to restart. `notes`: sentences for the Event about what is less safe during the restart."""
+    """A node to restart. `notes`: sentences for the Event about risks during the restart."""
 
     name: str
     role: Role
@@ -161,14 +164,17 @@ class PlannedRestart:
 
     @property
     def sentence(self) -> str:
-        """Message of the Event; the Event's reason is the kind of the first of `reasons`."""
+        """Return the message of the Event about the restart.
+
+        The Event's reason is the kind of the first of `reasons`.
+        """
         why = ", ".join(map(str, self.reasons))
         return "; ".join((f"restarting {self.name}: {why}", *self.notes))
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Restart all of `nodes` at once. `waiting`: names of the other nodes that need a restart."""
+    """The step of restarting all of `nodes` at once. `waiting`: names of the other nodes that need a restart."""
 
     nodes: tuple[PlannedRestart, ...]
     waiting: tuple[str, ...] = ()
@@ -176,7 +182,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class WaitForNodes:
-    """No node may be restarted now. `waiting`: names of the nodes that need a restart."""
+    """The step of waiting: no node may be restarted now. `waiting`: names of the nodes that need a restart."""
 
     reason: WaitReason
     message: str
@@ -189,12 +195,12 @@ class WaitForNodes:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """No node needs a restart, and all that were restarted are back."""
+    """The end of a roll: no node needs a restart, and all restarted nodes are back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Send the fence orders to the controller, then observe and plan again."""
+    """The step of sending fence orders to the controller. The next reconcile observes and plans again."""
 
     orders: tuple[FenceOrder, ...]
 
@@ -205,7 +211,8 @@ RollStep = Restart | WaitForNodes | Done | Fence
 def refused_restart(step: Restart, refused: Collection[str], refusal: str, *, may_pass: bool) -> WaitForNodes:
     """Return the outcome of a restart that the API server refuses for the nodes with the names `refused`.
 
-    `refusal` is the API server's message. `may_pass`: it has refused for a minute, and may accept the next try.
+    `refusal` is the API server's message. `may_pass`: the API server has refused for a minute, and may accept the next
+    attempt.
     """
     named = _shown(refused)
     left = (*(node.name for node in step.nodes if node.name in refused), *step.waiting)
@@ -219,6 +226,7 @@ def refused_restart(step: Restart, refused: Collection[str], refusal: str, *, ma
 
 
 def plan_roll(view: RollView) -> RollStep:
+    """Return the next step of the roll: fence lost brokers, restart nodes, wait with a reason, or nothing."""
     if view.fences:
         return Fence(view.fences)
     pending = [node for node in view.nodes if node.reasons and not node.deleting]

@@ -31,7 +31,7 @@ class BrokerGroup:
 def broker_groups(
     strategy: Strategy, pending: Collection[int], racks: Mapping[int, str | None]
 ) -> Sequence[BrokerGroup]:
-    """Return the groups in the order in which they are tried.
+    """Return the groups of brokers in the order in which they are tried.
 
     A broker that has no rack, or is the only one of its rack, is a group by itself.
     """

@@ -21,10 +21,10 @@ from sluicegate_operator.planning.rolls.roll import PartitionState
 from sluicegate_operator.planning.status.conditions import NOT_APPLIED, not_applied_words
 
 REASSIGNMENTS_MAX = 20
-"""Most partitions that are moved at the same time: replicating all at once would starve the clients."""
+"""Maximum number of partitions that are moved at the same time: replicating all at once would starve the clients."""
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets"})
-"""Topics that a broker creates.
+"""The topics that a broker creates.
 
 They have one replica for each registered broker, up to offsets.topic.replication.factor.
 """
@@ -52,7 +52,7 @@ class ScaleView:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The new replicas of a partition."""
+    """The move of a topic's partition to other brokers."""
 
     topic: str
     index: int
@@ -60,7 +60,7 @@ class Move:
 
 
 class ScaleReason(StrEnum):
-    """Why the cluster has its present number of brokers; the values are reasons of a condition."""
+    """The reason why the cluster has its present number of brokers. The values are reasons of a condition."""
 
     SCALED = "Scaled"
     SCALING_UP = "ScalingUp"
@@ -134,7 +134,8 @@ def refused_unregistering(step: ScaleStep, refused: Mapping[int, str]) -> ScaleS
 def refused_scale(step: ScaleStep, current: int, refusal: str, *, may_pass: bool) -> ScaleStep:
     """Return the outcome of `step` if the API server refuses another number of brokers than `current`.
 
-    `refusal` is the API server's message. `may_pass`: it has refused for a minute, and may accept the next try.
+    `refusal` is the API server's message. `may_pass`: the API server has refused for a minute, and may accept the next
+    attempt.
     """
     unchanged = f"the StatefulSet keeps {current} brokers instead of {step.replicas}"
     if may_pass:
@@ -147,6 +148,7 @@ def refused_scale(step: ScaleStep, current: int, refusal: str, *, may_pass: bool
 
 
 def plan_scale(view: ScaleView) -> ScaleStep:
+    """Return the number of broker pods that the StatefulSet should have now, and what removing brokers waits for."""
     if view.overview is None:
         why = view.unseen or "no controller is active, so it is unknown which brokers have replicas"
         if view.wanted < view.current:

@@ -10,16 +10,16 @@ from math import inf
 
 LASTING_S = 15.0
 FORGOTTEN_AFTER_S = 60.0
-"""Seconds that a container may run before its next crash."""
+"""Seconds for which the failure of an unready node is remembered: the time that may pass between two crashes."""
 STORAGE_CLASS_MISSING = "StorageClassMissing"
 PROVISIONING_FAILED = "ProvisioningFailed"
 PATIENT = frozenset({"Unschedulable", PROVISIONING_FAILED})
-"""Reasons with which a scheduler or a storage driver retries, for example after a machine or a disk was added."""
+"""Reasons with which a scheduler or a storage driver keeps retrying, for example until a machine or disk is added."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartFailure:
-    """Why a node does not start.
+    """The reason why a node does not start.
 
     `reason` is Kubernetes' reason, for example CrashLoopBackOff; `message` is a sentence, or empty. `container` is the
     name of the failed container, if a container failed.
@@ -35,7 +35,7 @@ class StartFailure:
 
 @dataclass(frozen=True, slots=True)
 class FailingNode:
-    """A node that does not start. `uid` is its pod's, or its own name if it has no pod."""
+    """A node that does not start. `uid` is that of its pod, or its own name if it has no pod."""
 
     name: str
     uid: str
@@ -48,7 +48,10 @@ class FailingNode:
 
 @dataclass(frozen=True, slots=True)
 class NodesNotStarting:
-    """The node to report; `needs_a_person`: its failure has lasted and does not pass by waiting."""
+    """The node that the cluster's status reports as not starting.
+
+    `needs_a_person`: its failure has lasted and does not pass by waiting.
+    """
 
     node: FailingNode
     needs_a_person: bool
@@ -63,9 +66,10 @@ class _Seen:
 
 @dataclass(slots=True)
 class FailureHistory:
-    """The failures of the clusters of one name.
+    """Failures of nodes to start, in clusters of one name.
 
-    Another cluster of the name, or another generation of its spec, is another attempt: the history starts again.
+    Another cluster of the name, or another generation of its spec, is another attempt, for which the history starts
+    again.
     """
 
     _attempt: Hashable = None

@@ -25,7 +25,7 @@ MESSAGE_MAX = 32768
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A condition without its times; None for `is_true` is Unknown."""
+    """A condition of an object's status, without its times. `is_true` None stands for Unknown."""
 
     type: str
     is_true: bool | None
@@ -35,7 +35,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Ready, Reconciling and Stalled together; made by `ready`, `working` or `stalled`."""
+    """The conditions Ready, Reconciling and Stalled together, made by `ready`, `working` or `stalled`."""
 
     findings: tuple[Finding, ...]
     settled: bool
@@ -51,9 +51,9 @@ def working(reason: str, message: str) -> Progress:
 
 
 def stalled(reason: str, message: str) -> Progress:
-    """Return progress that waits for a user.
+    """Return the progress of an object that waits for a user.
 
-    The operator reconciles again when anything changes that the object depends on.
+    The operator reconciles the object again when anything changes that it depends on.
     """
     return Progress(_three(reason, message, ready_=False, working=False, stuck=True), settled=True)
 

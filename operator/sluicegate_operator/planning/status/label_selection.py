@@ -8,6 +8,7 @@ Pair = tuple[str, str]
 
 
 def matches(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
+    """Return whether an object with these labels matches the selector."""
     for key, value in (selector.match_labels or {}).items():
         if labels.get(key) != value:
             return False
@@ -29,7 +30,7 @@ def _holds(expression: LabelExpression, labels: Mapping[str, str]) -> bool:
 
 
 def one_of(selector: LabelSelector) -> frozenset[Pair]:
-    """Return a set of labels such that every matching object has at least one of them; empty if there is none."""
+    """Return labels of which every matching object has at least one; empty without such labels."""
     choices = [frozenset({pair}) for pair in (selector.match_labels or {}).items()]
     for expression in selector.match_expressions or ():
         if expression.operator == "In":

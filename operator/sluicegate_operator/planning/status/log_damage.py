@@ -12,7 +12,7 @@ _NAMED_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class BrokerDamage:
-    """Damage of one broker's logs.
+    """The damage of one broker's logs.
 
     `ranges`: number of offset ranges that the broker cannot read. `sentences`: half a sentence for each partition that
     has such ranges or is not served.
@@ -27,7 +27,7 @@ class BrokerDamage:
 
 
 def damage_finding(damage: Mapping[int, BrokerDamage]) -> Finding:
-    """Return the condition. `damage` is by broker id and includes brokers without damage."""
+    """Return the condition about damaged logs. `damage` is by broker id and includes brokers without damage."""
     if not any(one.is_damaged for one in damage.values()):
         return Finding(LOGS_DAMAGED, False, "NoDamage", f"{len(damage)} brokers can read all of their logs")
     named = [

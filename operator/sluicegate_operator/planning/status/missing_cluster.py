@@ -4,7 +4,10 @@ from sluicegate_operator.api.schema.metadata import Resource
 
 
 def cluster_missing_words(resource: Resource, *, bundled: bool = False) -> str:
-    """Return the message. `bundled`: the object needs a BrokerCluster with brokers of its own."""
+    """Return the message about the missing cluster.
+
+    `bundled`: the object needs a BrokerCluster with brokers of its own.
+    """
     what = "bundled BrokerCluster" if bundled else "BrokerCluster"
     return (
         f"{what} {resource.cluster_name} does not exist in namespace {resource.namespace}; create it or"

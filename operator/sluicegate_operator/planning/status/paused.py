@@ -27,7 +27,7 @@ Found = TypeVar("Found", bound=Status)
 
 
 def paused_status(resource: Resource, old: Found, now: datetime, fields: Mapping[str, Any] | None = None) -> Found:
-    """Return the status of `resource`; `old` is its present one.
+    """Return the status of the paused `resource`. `old` is its present status.
 
     `fields` are status fields that follow from the object itself, by their Python names. Ready stays True if this
     generation was applied before the pause. Any other object waits for the end of the pause, and is Reconciling.

@@ -7,17 +7,17 @@ from typing import Any
 from sluicegate_operator.api.schema.metadata import Resource
 
 Seniority = tuple[float, str, str]
-"""Creation time in seconds, namespace and name; objects without a creation time come first."""
+"""The age of an object: creation time in seconds, namespace and name. Objects without a creation time come first."""
 
 
 def seniority(resource: Resource) -> Seniority:
-    """Return the sort key, oldest first."""
+    """Return the sort key by which the oldest object is first."""
     created = resource.metadata.creation_timestamp
     return created.timestamp() if created else 0.0, resource.namespace, resource.name
 
 
 def seniority_of_body(body: Mapping[str, Any]) -> Seniority:
-    """Return the seniority of an object of which only the metadata is valid."""
+    """Return the seniority of an object whose metadata alone is valid."""
     meta = body["metadata"]
     created = meta.get("creationTimestamp")
     return datetime.fromisoformat(created).timestamp() if created else 0.0, meta.get("namespace") or "", meta["name"]

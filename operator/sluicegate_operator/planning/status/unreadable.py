@@ -20,7 +20,7 @@ ADVICE = (
 
 
 def conditions_of(body: Mapping[str, Any]) -> list[Json]:
-    """Return the conditions of an object that cannot be read. What another schema has in their place is left out."""
+    """Return the conditions of an object that cannot be read. Values of another schema are left out."""
     status = body.get("status")
     found = status.get("conditions") if isinstance(status, Mapping) else None
     listed = found if isinstance(found, list) else []
@@ -28,7 +28,10 @@ def conditions_of(body: Mapping[str, Any]) -> list[Json]:
 
 
 def unreadable_status(body: Mapping[str, Any], why: str, now: datetime) -> Json:
-    """Stalled; the rest of the status stays. `why` is what is wrong with the object, in words."""
+    """Return the status Stalled of an object that cannot be read; its other fields stay.
+
+    `why` describes the fault of the object.
+    """
     found = body.get("status")
     old: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
     conditions = {condition["type"]: condition for condition in conditions_of(body)}
@@ -49,7 +52,7 @@ def unreadable_status(body: Mapping[str, Any], why: str, now: datetime) -> Json:
 
 
 def text_at(body: Mapping[str, Any], *path: str) -> str:
-    """Return the text at this path of an object that cannot be read. Empty if there is none."""
+    """Return the text at this path of an object that cannot be read; empty without a text there."""
     found: Any = body
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None

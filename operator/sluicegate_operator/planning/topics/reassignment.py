@@ -14,14 +14,14 @@ from sluicegate_operator.planning.rolls.scale import REASSIGNMENTS_MAX, Move
 from sluicegate_operator.planning.topics.topics import PartitionLayout, TopicOutcome, TopicVerdict
 
 REMOVALS_MAX = 200
-"""Most partitions that only lose replicas in one step: nothing is copied for them."""
+"""Maximum number of partitions that only lose replicas in one step: nothing is copied for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokersSeen:
     """The brokers of a cluster, as observed.
 
-    - `expected`: how many brokers the cluster should have.
+    - `expected`: the number of brokers that the cluster should have.
     - `racks`, `fenced`: by id of all registered brokers.
     - `placed`: the replicas of each partition of the cluster.
     - `staying_below`: a broker with this id or a larger one is to be removed; None: no broker is.
@@ -38,7 +38,7 @@ class BrokersSeen:
 
     @property
     def able(self) -> list[int]:
-        """The brokers that may get replicas."""
+        """Return the ids of brokers that may get replicas."""
         return [broker for broker in self.racks if broker not in self.fenced and self.stays(broker)]
 
 
@@ -62,9 +62,9 @@ NO_CHANGE = ReplicasPlan()
 
 
 def needs_moves(wanted: int, layout: Iterable[PartitionLayout], registered: Collection[int] | None = None) -> bool:
-    """Return whether any partition neither has `wanted` replicas nor is being moved to them.
+    """Return whether any partition neither has `wanted` replicas nor is being moved to so many.
 
-    No replica is copied to a broker that is not `registered` any more; None: all are.
+    No replica is copied to a broker that is not `registered` any more; None: all are registered.
     """
     return any(len(_without_gone(partition, registered).target) != wanted for partition in layout)
 

@@ -26,7 +26,7 @@ from sluicegate_operator.planning.topics.topics import (
 
 @dataclass(frozen=True, slots=True)
 class TopicTrouble:
-    """Why a topic differs from its Topic; `reason` is that of the conditions."""
+    """The reason why a topic differs from its Topic. `reason` is that of the conditions."""
 
     reason: Literal["WaitingForBrokers", "Refused", "Failed", "Applying", "TooFewBrokers", "NotApplied"]
     message: str

@@ -20,10 +20,10 @@ from sluicegate_operator.planning.status.seniority import seniority
 
 @dataclass(frozen=True, slots=True)
 class PartitionLayout:
-    """Where one partition is.
+    """The place of one partition.
 
     During a reassignment `replicas` are the old and the new ones together, as Kafka reports them; `adding` and
-    `removing` are empty otherwise. `leader` is None while there is none.
+    `removing` are empty otherwise. `leader` is None without a leader.
     """
 
     index: int
@@ -35,12 +35,12 @@ class PartitionLayout:
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas after the reassignment that is under way."""
+        """Return the replicas after the current reassignment."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is not being reassigned."""
+        """Return whether the partition is not being reassigned."""
         return not (self.adding or self.removing)
 
 
@@ -61,7 +61,7 @@ class ObservedTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """Create a topic. If `replicas` is None, it gets the brokers' default number of replicas."""
+    """The action of creating a topic. If `replicas` is None, the topic gets the brokers' default number."""
 
     name: str
     partitions: int
@@ -76,7 +76,7 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """Add partitions to a topic. `total` is the number afterwards."""
+    """The action of adding partitions to a topic. `total` is the number afterwards."""
 
     name: str
     total: int
@@ -87,7 +87,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True)
 class AlterTopicConfigs:
-    """Set values of a topic, and reset others to their defaults."""
+    """The action of setting values of a topic's configuration, and resetting others to their defaults."""
 
     name: str
     set: Mapping[str, str]
@@ -100,7 +100,7 @@ class AlterTopicConfigs:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopic:
-    """Delete the topic with that id; a later topic of its name stays."""
+    """The action of deleting the topic with that id. A later topic of its name stays."""
 
     name: str
     topic_id: str
@@ -113,7 +113,7 @@ TopicAction = CreateTopic | AddPartitions | AlterTopicConfigs | DeleteTopic
 
 
 class TopicOutcome(StrEnum):
-    """The outcome for a Topic; the values are reasons of its condition."""
+    """The outcome for a Topic. The values are reasons of its condition."""
 
     ACCEPTED = "Accepted"
     CONFLICTED = "Conflicted"
@@ -125,7 +125,7 @@ class TopicOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicVerdict:
-    """The outcome with a sentence for users."""
+    """The verdict on a Topic: its outcome with a sentence for users."""
 
     outcome: TopicOutcome
     message: str = ""
@@ -139,7 +139,7 @@ def judge_topics(
 ) -> dict[str, TopicVerdict]:
     """Return the verdicts by metadata.name, before Kafka is queried; Topics of other clusters are left out.
 
-    `unreadable`: objects that cannot be read, by the name of Kafka's topic. One of them may govern it.
+    `unreadable`: objects that cannot be read, by the name of Kafka's topic. One of these objects may govern the topic.
     """
     living = [topic for topic in topics if topic.metadata.deletion_timestamp is None]
     if cluster is None:
@@ -201,7 +201,7 @@ def diff_topic(topic: Topic, observed: ObservedTopic | None, managed: Collection
 
 
 def managed_keys(topic: Topic, observed: ObservedTopic | None, managed: Collection[str]) -> tuple[str, ...]:
-    """Return the keys that are written to status.configKeys before anything is set.
+    """Return the keys to write to status.configKeys before any key is set.
 
     They are the Topic's present keys, and its earlier keys that have not been observed to be gone.
     """
@@ -239,7 +239,10 @@ def why_kept(topic: Topic, topics: Sequence[Topic]) -> str:
 
 
 def why_not_governed(topic: Topic) -> str:
-    """Return why a Topic without a topic id must not delete Kafka's topic, whose records may belong to other users."""
+    """Return why a Topic without a topic id must not delete Kafka's topic.
+
+    The topic's records may belong to other users.
+    """
     if topic.status.topic_id:
         return ""
     return (
@@ -249,7 +252,7 @@ def why_not_governed(topic: Topic) -> str:
 
 
 def why_another_topic(topic: Topic, observed: ObservedTopic | None) -> str:
-    """Return the reason if Kafka's topic was deleted and created again: this Topic must not delete the new one."""
+    """Return the reason if Kafka's topic was deleted and created again: this Topic must not delete the new topic."""
     known = topic.status.topic_id
     if observed is None or observed.topic_id == known:
         return ""

@@ -5,7 +5,7 @@ from enum import IntEnum
 
 
 class AclResourceType(IntEnum):
-    """Kinds of resources that ACLs are about."""
+    """The kinds of Kafka resources that an ACL is about."""
 
     TOPIC = 2
     GROUP = 3
@@ -16,14 +16,14 @@ class AclResourceType(IntEnum):
 
 
 class AclPatternType(IntEnum):
-    """How a name is compared: equal to the resource's name, or its beginning."""
+    """The way in which an ACL's name is compared: equal to the resource's name, or its beginning."""
 
     LITERAL = 3
     PREFIXED = 4
 
 
 class AclOperation(IntEnum):
-    """Operations of ACLs."""
+    """The operations that an ACL allows or denies."""
 
     ALL = 2
     READ = 3
@@ -50,7 +50,7 @@ class AclPermission(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class AclRule:
-    """One ACL. `principal` is type:name, `host` an address or `*`."""
+    """One access control list. `principal` is type:name, `host` an address or `*`."""
 
     resource_type: AclResourceType
     name: str

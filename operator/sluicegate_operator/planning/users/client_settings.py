@@ -15,7 +15,10 @@ MECHANISM = "SCRAM-SHA-512"
 
 @dataclass(frozen=True, slots=True)
 class SecureClient:
-    """One client of a listener. `authorities` and `password_file` are paths; empty without TLS or without a user."""
+    """The settings of one client of a listener.
+
+    `authorities` and `password_file` are paths; empty without TLS or without a user.
+    """
 
     bootstrap: str
     protocol: str
@@ -23,7 +26,7 @@ class SecureClient:
     user: str = ""
     password: str = field(default="", repr=False)
     login: str = field(default="", repr=False)
-    """sasl.jaas.config of Kafka's own clients."""
+    """The value of sasl.jaas.config for Kafka's own clients."""
     password_file: str = ""
 
 

@@ -17,7 +17,7 @@ from sluicegate_operator.planning.users.users import wanted_quotas, wanted_rules
 
 @dataclass(frozen=True, slots=True)
 class UserTrouble:
-    """Why a user differs from its KafkaUser. `stuck`: a user must act."""
+    """The reason why a user differs from its KafkaUser. `stuck`: a person must act."""
 
     reason: str
     message: str
@@ -25,7 +25,7 @@ class UserTrouble:
 
 
 def user_status(user: KafkaUser, now: datetime, trouble: UserTrouble | None, others: int = 0) -> KafkaUserStatus:
-    """Return the status without the fields that are written separately.
+    """Return the status of a KafkaUser without the fields that are written separately.
 
     `others` is the number of ACLs that other clients have set for the user.
     """

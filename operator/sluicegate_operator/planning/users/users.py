@@ -40,7 +40,7 @@ _QUOTAS = {
 
 @dataclass(frozen=True, slots=True)
 class ObservedUser:
-    """The state of a user on the brokers; None for what was not read.
+    """The state of a user on the brokers. A field that was not read is None.
 
     `rules` is empty if the brokers have no authorizer, and `unauthorized` then says so.
     """
@@ -67,7 +67,7 @@ class SetForUser:
         return cls(frozenset(rule for rule in rules if rule is not None), status.quotas_set, status.credential_set)
 
     def fields(self) -> dict[str, object]:
-        """Return the fields of the status."""
+        """Return the fields of the KafkaUser's status."""
         return {
             "aclsSet": sorted(map(encode_rule, self.rules)),
             "quotasSet": list(self.quotas),
@@ -80,7 +80,10 @@ class SetForUser:
 
 @dataclass(frozen=True, slots=True)
 class UserPlan:
-    """The changes at the brokers. `remembered` is written into the status before them, `settled` after them."""
+    """The changes of a KafkaUser's credentials, ACLs and quotas on the brokers.
+
+    `remembered` is written into the status before the changes, `settled` after them.
+    """
 
     create: frozenset[AclRule] = frozenset()
     delete: frozenset[AclRule] = frozenset()
@@ -92,7 +95,7 @@ class UserPlan:
 
     @property
     def changes(self) -> str:
-        """Words for an Event; empty if nothing changes."""
+        """Return words about the changes for an Event; empty without a change."""
         words = [f"{rule}" for rule in sorted(self.create)]
         words += [f"removed: {rule}" for rule in sorted(self.delete)]
         words += [f"{key}={'default' if value is None else f'{value:g}'}" for key, value in sorted(self.quotas.items())]
@@ -108,7 +111,7 @@ def principal(user: KafkaUser) -> str:
 
 
 def user_entity(user: KafkaUser) -> Entity:
-    """Return the entity of its client quotas."""
+    """Return the entity of the user's client quotas."""
     return (("user", user.user_name),)
 
 
@@ -186,7 +189,7 @@ def after_refusal(user: KafkaUser, plan: UserPlan, observed: ObservedUser) -> Se
 
 
 def encode_rule(rule: AclRule) -> str:
-    """Return a line of status.aclsSet. The name is last, because it may contain blanks."""
+    """Return the line of status.aclsSet for an ACL. The name is last, because it may contain blanks."""
     parts = (rule.permission, rule.operation, rule.resource_type, rule.pattern_type)
     return f"{' '.join(part.name for part in parts)} {_word(rule.host)} {_word(rule.principal)} {rule.name}"
 
@@ -201,7 +204,7 @@ def _text(word: str) -> str:
 
 
 def decode_rule(text: str) -> AclRule | None:
-    """Return the rule of a line; None if this version cannot read it."""
+    """Return the ACL in a line of status.aclsSet; None if this version cannot read the line."""
     try:
         permission, operation, resource_type, pattern_type, host, principal_, name = text.split(" ", 6)
         return AclRule(
@@ -232,5 +235,5 @@ def judge_users(cluster: BrokerCluster | None, users: Sequence[KafkaUser]) -> di
 
 
 def unmanaged(user: KafkaUser, observed: ObservedUser) -> Collection[AclRule]:
-    """Return ACLs of the user that others have set; they stay."""
+    """Return ACLs of the user that other clients have set and that stay."""
     return (observed.rules or frozenset()) - wanted_rules(user) - SetForUser.of(user).rules

@@ -22,7 +22,10 @@ WORDS_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class ReportedRate:
-    """The rate that a broker reports. `unchanged_s` has passed since the broker changed it last."""
+    """An adaptive rate, as a broker reports it with its bounds.
+
+    `unchanged_s` has passed since the broker changed it last.
+    """
 
     rate: int
     min_rate: int
@@ -32,7 +35,10 @@ class ReportedRate:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "ReportedRate":
-        """Parse one limit of an answer. Raises KeyError, TypeError and ValueError for any other document."""
+        """Parse the report on one adaptive rate in a broker's answer.
+
+        Raises KeyError, TypeError and ValueError for any other document.
+        """
         adaptive = document["adaptive"]
         return cls(
             _limit(document["connection_creation_rate"]),
@@ -62,7 +68,7 @@ def _limit(reported: int | None) -> int:
 def adapted(
     reported: Mapping[int, ReportedRate], silent: Collection[int], old: AdaptedRates | None, now: datetime
 ) -> AdaptedRates | None:
-    """Return the status of the rates by broker; None if none is known.
+    """Return the part of a ConnectionQuota's status about the brokers' adaptive rates; None if none is known.
 
     `old` is the present status. Brokers that are `silent` keep their rates in it.
     """
@@ -93,7 +99,7 @@ def _shown(rate: int) -> str:
 
 
 def moved_words(before: AdaptedRates | None, after: AdaptedRates | None) -> str:
-    """Return the rates that differ from those of the previous status in words; empty if none does."""
+    """Return the adaptive rates that differ from those of the previous status, in words; empty if none does."""
     old = {one.broker_id: one.rate for one in before.brokers} if before is not None else {}
     new = after.brokers if after is not None else []
     # A rate that was never written before is the maximum of a quota that has just come into force.

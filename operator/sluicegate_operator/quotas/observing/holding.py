@@ -12,8 +12,9 @@ from typing import Any
 
 from sluicegate_operator.api.models.connection_quota import Holding
 from sluicegate_operator.planning.limits.connection_groups import group_name
-from sluicegate_operator.quotas.model import TargetKey, TargetKind
+from sluicegate_operator.quotas.model.targets import TargetKey, TargetKind
 from sluicegate_operator.quotas.observing.adapted import ReportedRate
+from sluicegate_operator.quotas.observing.shares import ReportedShare
 from sluicegate_operator.quotas.plan import QuotaPlan
 
 SHARE_MIN = 0.01
@@ -38,7 +39,10 @@ _TARGETS = {kind: target for target, kind in _KINDS.items()}
 
 @dataclass(frozen=True, slots=True)
 class ThrottledConnections:
-    """Connections throttled since the broker started. `blocked_share` is None for limits that block no acceptor."""
+    """The number of connections that a broker has throttled for one limit since it started.
+
+    `blocked_share` is None for limits that block no acceptor.
+    """
 
     total: int
     blocked_share: float | None = None
@@ -46,32 +50,40 @@ class ThrottledConnections:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The answer of one broker at a time of the event loop's clock. If not `complete`, some limits were left out."""
+    """One broker's answer about throttled connections, at a time of the event loop's clock.
+
+    If not `complete`, some limits were left out.
+    """
 
     at_s: float
     throttled: Mapping[Key, ThrottledConnections]
     complete: bool = True
     adaptive: Mapping[Key, ReportedRate] = field(default_factory=dict)
     """Rates that adapt, of the broker and of its listeners."""
+    shares: Mapping[Key, ReportedShare] = field(default_factory=dict)
+    """Shares in rates of the cluster, for the whole broker and for its listeners."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerReadings:
-    """Readings of one broker: the newest, None if it did not answer, and the one before."""
+    """The two newest answers of one broker about throttled connections.
+
+    `after` is None if the broker did not answer the newest request.
+    """
 
     after: Reading | None
     before: Reading | None = None
 
 
 def key_of(namespace: str, target: TargetKey, quota: str) -> Key:
-    """Return the brokers' key for the target of an enforced quota."""
+    """Return the key under which brokers report the throttled connections of an enforced quota."""
     if target.kind in _KINDS:
         return _KINDS[target.kind], target.name
     return "groups", group_name(namespace, quota)
 
 
 def quotas_of(namespace: str, key: Key, plan: QuotaPlan) -> Collection[str]:
-    """Return the names of the quotas behind a broker's figure."""
+    """Return the names of the quotas whose limit a broker reports under this key."""
     kind, name = key
     if kind == "groups":
         of, _, quota = name.partition("/")
@@ -95,7 +107,8 @@ def reading(document: Mapping[str, Any], at_s: float) -> Reading:
         limits = {("broker", ""): document["broker"]}
         limits |= {("listeners", name): one for name, one in document["listeners"].items()}
         rates = {key: ReportedRate.of(one) for key, one in limits.items() if one.get("adaptive") is not None}
-        return Reading(at_s, throttled, complete=not document["left_out"], adaptive=rates)
+        shares = {key: share for key, one in limits.items() if (share := ReportedShare.of(one)) is not None}
+        return Reading(at_s, throttled, complete=not document["left_out"], adaptive=rates, shares=shares)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"the broker's response has no limits: {error!r}") from error
 
@@ -107,7 +120,7 @@ def _of_acceptors(document: Mapping[str, Any]) -> ThrottledConnections:
 def holding(
     key: Key, looks: Sequence[BrokerReadings], old: Holding | None, quiet_s: float, now: datetime
 ) -> Holding | None:
-    """Return the figure of all brokers together.
+    """Return how many connections all brokers together throttle for one limit, as the quota's status shows it.
 
     None if the limit throttles nothing, or if no broker has answered for QUIET_S. `old`: the figure that was last
     written. `quiet_s`: seconds since the limit was last seen to throttle connections.
@@ -133,13 +146,16 @@ def holding(
 
 
 def throttles(key: Key, looks: Sequence[BrokerReadings]) -> bool:
-    """Return whether the limit throttled a connection in these readings."""
+    """Return whether the limit throttled a connection between the two answers of any broker."""
     answered = [look for look in looks if look.after is not None]
     return any(_share(key, look) >= SHARE_MIN or (_blocks_nobody(key) and _per_second(key, look)) for look in answered)
 
 
 def is_known(key: Key, looks: Sequence[BrokerReadings]) -> bool:
-    """Return whether the answers have the figures of the limit. A rate needs two answers of one broker."""
+    """Return whether the answers of brokers suffice to tell how much the limit throttles.
+
+    A rate needs two answers of one broker.
+    """
     for look in looks:
         if look.after is None or (key not in look.after.throttled and not look.after.complete):
             continue

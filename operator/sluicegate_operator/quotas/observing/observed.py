@@ -7,6 +7,7 @@ reconcile changes at most CHANGES_MAX statuses because of such figures; later on
 import asyncio
 import json
 import logging
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.fleet.kafka.http_get import http_get
 from sluicegate_operator.planning.limits.connection_groups import group_name
-from sluicegate_operator.quotas.model import QuotaName
+from sluicegate_operator.quotas.model.targets import QuotaName
 from sluicegate_operator.quotas.observing.adapted import adapted
 from sluicegate_operator.quotas.observing.holding import (
     BrokerReadings,
@@ -32,8 +33,10 @@ from sluicegate_operator.quotas.observing.holding import (
     throttles,
 )
 from sluicegate_operator.quotas.observing.observed_counts import Counts, observed, would_hold
+from sluicegate_operator.quotas.observing.shares import ReportedShare, shares, shares_of_groups
+from sluicegate_operator.quotas.state.known import KnownQuota
 from sluicegate_operator.quotas.state.state import GovernedQuotas
-from sluicegate_operator.quotas.status import is_throttled_by
+from sluicegate_operator.quotas.status import has_shares, is_throttled_by
 
 log = logging.getLogger(__name__)
 
@@ -49,16 +52,29 @@ HttpPlaces = Mapping[int, tuple[str, int]]
 """Host and HTTP port of each broker of a cluster, by id."""
 
 
+@dataclass(frozen=True, slots=True)
+class GroupReading:
+    """The answer of one broker about its connection groups.
+
+    `counts`: connections that groups of mode Observe would have held. `shares`: those in rates of the cluster.
+    """
+
+    counts: Counts
+    shares: Mapping[Key, ReportedShare]
+
+
 @dataclass(slots=True)
 class _Looks:
     """The newest reading of each broker of a cluster.
 
     `quiet_since_s` has, for each quota with a figure in its status, the time since which it has throttled nothing.
+    `shares_until`: the quota with scope Cluster whose shares were updated last.
     """
 
     next_s: float = 0.0
     readings: dict[int, Reading] = field(default_factory=dict)
     quiet_since_s: dict[QuotaName, float] = field(default_factory=dict)
+    shares_until: QuotaName = ""
 
     def quiet_s(self, name: QuotaName, *, throttles: bool) -> float:
         """Return the seconds since the quota last throttled a connection; 0 if `throttles` is True."""
@@ -69,7 +85,10 @@ class _Looks:
 
 
 class ObservedReconciler:
-    """Asks the brokers of a cluster at most once in each interval, however often it is called."""
+    """Updates what the statuses of quotas show of brokers' answers, such as throttled connections.
+
+    It asks the brokers of a cluster at most once in each interval, however often it is called.
+    """
 
     def __init__(
         self,
@@ -94,7 +113,10 @@ class ObservedReconciler:
         if governed is None or not (places or (needed and _shows_holding(governed))):
             del self._looks[key]
             return None
-        changed = [*await self._would_hold(key, governed, places), *await self._holding(key, governed, places)]
+        groups = await self._groups(governed, places)
+        limits = await self._limits(key, governed, places)
+        changed = [*self._would_hold(key, governed, groups), *self._holding(key, governed, limits)]
+        changed += [*_adapted(key[0], governed, limits), *self._shares(key, governed, limits, groups)]
         if changed:
             for _ in governed.assess(self._context.first_seen, now(), names=changed):
                 await asyncio.sleep(0)
@@ -103,14 +125,30 @@ class ObservedReconciler:
         looks.next_s = now_s + pace_s
         return pace_s
 
-    async def _would_hold(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[QuotaName]:
+    async def _groups(self, governed: GovernedQuotas, places: HttpPlaces) -> Mapping[int, GroupReading | None]:
+        """Read the connection groups of all brokers; empty if no status has figures of them."""
+        of_cluster = (known.claim for known in governed.quotas.values() if _is_of_cluster(known))
+        if not governed.observing and not any(claim.target.is_group for claim in of_cluster):
+            return {}
+        answers = await asyncio.gather(*(self._group_reading(broker_id, place) for broker_id, place in places.items()))
+        return dict(zip(places, answers, strict=True))
+
+    async def _limits(
+        self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces
+    ) -> Mapping[int, Reading | None]:
+        """Read the enforced limits of all brokers; empty if no status has figures of them."""
+        if not governed.enforces and not _shows_holding(governed):
+            return {}
+        answers = await asyncio.gather(*(self._reading(key, broker_id, place) for broker_id, place in places.items()))
+        return dict(zip(places, answers, strict=True))
+
+    def _would_hold(
+        self, key: ClusterKey, governed: GovernedQuotas, groups: Mapping[int, GroupReading | None]
+    ) -> Sequence[QuotaName]:
         """Update quotas with mode Observe. Returns the names of those whose counts have changed."""
-        names = governed.observing
-        if not (names and places):
-            return ()
-        answers = await asyncio.gather(*(self._counts(broker_id, place) for broker_id, place in places.items()))
+        answers = [None if one is None else one.counts for one in groups.values()]
         changed = []
-        for name in names:
+        for name in governed.observing if groups else ():
             known = governed.quotas.get(name)
             if known is None:
                 # The quota was deleted while brokers were asked.
@@ -121,20 +159,18 @@ class ObservedReconciler:
                 changed.append(name)
         return changed
 
-    async def _holding(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[QuotaName]:
+    def _holding(
+        self, key: ClusterKey, governed: GovernedQuotas, limits: Mapping[int, Reading | None]
+    ) -> Sequence[QuotaName]:
         """Update enforced quotas. Returns the names of those whose figure has changed."""
         looks = self._looks[key]
         if not governed.enforces and not _shows_holding(governed):
             looks.quiet_since_s.clear()
             return ()
-        answers = await asyncio.gather(*(self._reading(key, broker_id, place) for broker_id, place in places.items()))
-        seen = [
-            BrokerReadings(after, looks.readings.get(broker_id))
-            for broker_id, after in zip(places, answers, strict=True)
-        ]
+        seen = [BrokerReadings(after, looks.readings.get(broker_id)) for broker_id, after in limits.items()]
         looks.readings = {
             broker_id: after or looks.readings[broker_id]
-            for broker_id, after in zip(places, answers, strict=True)
+            for broker_id, after in limits.items()
             if after is not None or broker_id in looks.readings
         }
         changed: list[str] = []
@@ -150,7 +186,38 @@ class ObservedReconciler:
                 changed.append(name)
             if found is None:
                 looks.quiet_since_s.pop(name, None)
-        return [*changed, *_adapted(key[0], governed, dict(zip(places, answers, strict=True)))]
+        return changed
+
+    def _shares(
+        self,
+        key: ClusterKey,
+        governed: GovernedQuotas,
+        limits: Mapping[int, Reading | None],
+        groups: Mapping[int, GroupReading | None],
+    ) -> Sequence[QuotaName]:
+        """Update quotas with scope Cluster. Returns the names of those whose shares have changed.
+
+        If more than CHANGES_MAX have changed, the next call begins with the others.
+        """
+        looks, changed = self._looks[key], list[QuotaName]()
+        names = sorted(name for name, known in governed.quotas.items() if _is_of_cluster(known) or known.shares)
+        for name in [*names[bisect(names, looks.shares_until) :], *names[: bisect(names, looks.shares_until)]]:
+            if len(changed) >= CHANGES_MAX:
+                break
+            looks.shares_until = name
+            known, ruling = governed.quotas[name], governed.plan.of.get(name)
+            if ruling is None:
+                continue
+            verdict, found = ruling.verdicts[name], None
+            if has_shares(known.quota, verdict):
+                answers = groups if verdict.target.is_group else limits
+                of = key_of(key[0], verdict.target, name)
+                said = {b: answer.shares[of] for b, answer in answers.items() if answer and of in answer.shares}
+                found = shares(said, answers, known.shares, now())
+            if found != known.shares:
+                known.shares = found
+                changed.append(name)
+        return changed
 
     async def _reading(self, key: ClusterKey, broker_id: int, place: tuple[str, int]) -> Reading | None:
         """Read one broker; None if it gives no such answer, as a broker of an earlier release."""
@@ -162,19 +229,21 @@ class ObservedReconciler:
                 log.info("broker %d of %s did not report what its limits delay or reject: %s", broker_id, key[1], why)
         return None
 
-    async def _counts(self, broker_id: int, place: tuple[str, int]) -> Counts | None:
-        """Return the counts of one broker; None if it does not answer, which status.observed.brokers then shows."""
+    async def _group_reading(self, broker_id: int, place: tuple[str, int]) -> GroupReading | None:
+        """Read the connection groups of one broker; None if it does not answer, which statuses then show."""
         counts: dict[str, Mapping[str, int]] = {}
+        found: dict[Key, ReportedShare] = {}
         after = ""
         try:
             for _ in range(PAGES_MAX):
                 page = await _json(place, f"/connection-quotas?{urlencode({'after': after})}")
                 counts |= would_hold(page)
+                found |= {("groups", name): share for name, share in shares_of_groups(page).items()}
                 after = page["next"]
                 if after is None:
-                    return counts
+                    return GroupReading(counts, found)
         except (OSError, ValueError) as error:
-            log.info("broker %d did not report its observed counts: %s", broker_id, str(error) or "no answer in time")
+            log.info("broker %d did not report its connection groups: %s", broker_id, str(error) or "no answer in time")
         return None
 
 
@@ -193,6 +262,10 @@ def _adapted(namespace: str, governed: GovernedQuotas, answers: Mapping[int, Rea
         if found != known.adaptive:
             known.adaptive = found
             yield name
+
+
+def _is_of_cluster(known: KnownQuota) -> bool:
+    return known.quota.spec.is_of_cluster
 
 
 def _shows_holding(governed: GovernedQuotas) -> bool:

@@ -15,7 +15,10 @@ Counts = Mapping[str, Mapping[str, int]]
 
 
 def would_hold(page: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Return the counts in an answer to GET /connection-quotas. Raises ValueError if `page` is another document."""
+    """Parse a broker's answer to GET /connection-quotas: its counts by group and reason.
+
+    Raises ValueError if `page` is another document.
+    """
     try:
         return {name: {k: int(v) for k, v in group["would_hold"].items()} for name, group in page["groups"].items()}
     except (AttributeError, KeyError, TypeError) as error:
@@ -25,7 +28,10 @@ def would_hold(page: Mapping[str, Any]) -> dict[str, dict[str, int]]:
 def observed(
     group: str, answers: Sequence[Counts | None], before: ObservedCounts | None, now: datetime
 ) -> ObservedCounts:
-    """Return the sum of the brokers' counts. `answers` has None for a broker that did not answer."""
+    """Return the status of a quota that only observes: the sum of what the brokers counted.
+
+    `answers` has None for a broker that did not answer.
+    """
     counts: Counter[str] = Counter()
     for answer in answers:
         counts.update((answer or {}).get(group, {}))

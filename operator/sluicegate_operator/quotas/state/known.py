@@ -5,8 +5,9 @@ from datetime import datetime
 
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota, Holding, ObservedCounts
 from sluicegate_operator.api.models.parts.adaptive_rate import AdaptedRates
+from sluicegate_operator.api.models.parts.broker_shares import BrokerShares
 from sluicegate_operator.planning.listeners.exposure import NOT_HIDDEN, Hiding
-from sluicegate_operator.quotas.model import QuotaName
+from sluicegate_operator.quotas.model.targets import QuotaName
 from sluicegate_operator.quotas.plan import Claim, Ruling
 from sluicegate_operator.quotas.state.ledger import LimitLedger
 from sluicegate_operator.quotas.state.newest_first import NewestFirst
@@ -16,7 +17,7 @@ from sluicegate_operator.quotas.status import Enforcement
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The facts that all quotas of a cluster share.
+    """Facts about the brokers of a cluster that the statuses of all of its quotas show.
 
     - `expected`: brokers that should enforce the quotas; `unreachable`: those that have been silent for long.
     - `mute`: quotas whose listener is missing keep their status.
@@ -36,7 +37,7 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True)
 class KnownBrokers:
-    """The brokers of one cluster: the limits that each lacks, since when each is silent, and what all quotas share."""
+    """The brokers of one cluster, with the limits that each lacks and the time since when each is silent."""
 
     cluster_uid: str = ""
     """Whose brokers they are; empty before the first pass that asked them."""
@@ -47,7 +48,7 @@ class KnownBrokers:
 
 @dataclass(frozen=True, slots=True)
 class PassTimes:
-    """Times that passes keep to, in seconds of the event loop's clock."""
+    """Times at which the passes over a cluster's quotas do something, in seconds of the event loop's clock."""
 
     resync_at_s: float = 0.0
     """Time at which brokers are asked for all limits again."""
@@ -57,7 +58,10 @@ class PassTimes:
 
 @dataclass(frozen=True, slots=True)
 class DueStatuses:
-    """The statuses of a cluster's quotas: those to write, those refused, and what metrics count."""
+    """The statuses of a cluster's quotas that have to be written, and those that Kubernetes refused.
+
+    `states` is what metrics count.
+    """
 
     waiting: NewestFirst = field(default_factory=NewestFirst)
     """Quotas whose status is to be written."""
@@ -72,7 +76,7 @@ class DueStatuses:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """Everything that the status of a quota follows from, besides the quota itself.
+    """The input of a quota's status: the decision on the quota, and the brokers' progress with its limits.
 
     While the cluster is paused, there is neither a ruling nor an enforcement.
     """
@@ -84,7 +88,10 @@ class Assessment:
 
 @dataclass(slots=True, eq=False)
 class KnownQuota:
-    """A quota, as it was last read or written. Its status is due if `written` is not `assessment`."""
+    """A ConnectionQuota as it was last read or written, with all that its status shows.
+
+    Its status is due if `written` is not `assessment`.
+    """
 
     quota: ConnectionQuota
     claim: Claim
@@ -94,6 +101,8 @@ class KnownQuota:
     """The connections that the limit throttles now, as the status has them or will have them."""
     adaptive: AdaptedRates | None = None
     """The adaptive rates of the brokers, as the status has them or will have them."""
+    shares: BrokerShares | None = None
+    """The shares of the brokers in a rate of the cluster, as the status has them or will have them."""
     host_network_pods: int = 0
     """Number of selected pods that have the address of their node."""
     assessment: Assessment | None = None
@@ -105,31 +114,31 @@ class KnownQuota:
     None before the first one, and after another client wrote the status.
     """
     was_sent: bool = False
-    """Whether its limits were sent to brokers since its status was last written."""
+    """Whether the quota's limits were sent to brokers since its status was last written."""
     is_being_written: bool = False
 
     @classmethod
     def of(cls, quota: ConnectionQuota, before: "KnownQuota | None") -> "KnownQuota":
-        """Return the state of a new quota, from its status.
+        """Return the state of a ConnectionQuota that was just read, from its status.
 
         It takes the selected pods from `before`, an earlier object of the name: pods are reported only when a selection
         changes.
         """
         claim, pods = (None, 0) if before is None else (before.claim, before.host_network_pods)
         status = quota.status
-        return cls(quota, _claim(quota, claim), status.observed, status.holding, status.adaptive, pods)
+        return cls(quota, _claim(quota, claim), status.observed, status.holding, status.adaptive, status.shares, pods)
 
     @property
     def has_figures(self) -> bool:
-        """Whether its status has figures that no other quota shares."""
-        return any(figure is not None for figure in (self.observed, self.holding, self.adaptive))
+        """Return whether the quota's status has numbers that no other quota shares."""
+        return any(figure is not None for figure in (self.observed, self.holding, self.adaptive, self.shares))
 
     def is_of(self, quota: ConnectionQuota) -> bool:
-        """Return whether this is the same object as `quota`, and not an earlier one of the name."""
+        """Return whether `quota` is the same object as this one, and not another one of the same name."""
         return self.quota.metadata.uid == quota.metadata.uid
 
     def see(self, quota: ConnectionQuota) -> None:
-        """Note the same object in its present version."""
+        """Replace the quota by a newer version of the same object."""
         seen, self.quota = self.quota, quota
         if seen.spec_version != quota.spec_version:
             self.claim = _claim(quota, self.claim)

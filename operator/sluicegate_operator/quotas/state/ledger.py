@@ -14,7 +14,7 @@ from sluicegate_operator.quotas.state.unconfirmed_limits import UnconfirmedLimit
 
 @dataclass(slots=True)
 class Standing:
-    """The ledger's entry of one broker.
+    """The limits that one broker lacks, and the listeners that it has open.
 
     `lacks` contains all limits that the broker lacks, and perhaps more: changed limits stay in it until the broker was
     asked for them. `listeners` are those that the broker has open; None if it did not report them.
@@ -28,7 +28,10 @@ class Standing:
 
 
 class LimitLedger:
-    """The limits that each broker lacks. `refused` has the limits that brokers refuse each time, with the reason."""
+    """Remembers which limits each broker of a cluster lacks.
+
+    `refused` has the limits that brokers refuse each time, with the reason.
+    """
 
     def __init__(self) -> None:
         self.brokers: dict[int, Standing] = {}
@@ -43,7 +46,7 @@ class LimitLedger:
         """Changes that brokers did not answer."""
 
     def keep(self, places: Mapping[int, tuple[str, int]], up: Set[int]) -> None:
-        """Forget brokers that were removed or have another address.
+        """Forget the answers of brokers that were removed or have another address.
 
         Brokers that are not `up` are asked for everything.
         """
@@ -53,7 +56,7 @@ class LimitLedger:
             self.brokers[broker_id].whole = False
 
     def read_all(self) -> None:
-        """Ask for everything next time."""
+        """Have all limits of all brokers read in the next pass."""
         for standing in self.brokers.values():
             standing.whole = False
 
@@ -65,7 +68,7 @@ class LimitLedger:
             del self.refused[key]
 
     def asks(self, broker_id: int, keys: Set[LimitKey]) -> frozenset[LimitKey] | None:
-        """Return the limits to ask a broker for: `keys`, and those that it may lack. None means everything."""
+        """Return the limits to ask a broker for: `keys`, and those that it may lack; None means all limits."""
         standing = self.brokers.get(broker_id)
         return frozenset(keys | standing.lacks) if standing is not None and standing.whole else None
 
@@ -76,7 +79,11 @@ class LimitLedger:
     def answered(
         self, broker_id: int, place: tuple[str, int], asked: Set[LimitKey] | None, lacks: Missing, seen: ObservedLimits
     ) -> None:
-        """Note a broker's answer. `asked` has the limits that the broker was asked for; None means everything."""
+        """Record a broker's answer: the limits that it lacks, and the listeners that it has open.
+
+        `place` is the host and port that the broker answered at. `asked` has the limits that the broker was asked for;
+        None means all limits.
+        """
         standing = self.brokers.setdefault(broker_id, Standing(place))
         self.silent.discard(broker_id)
         if asked is None:
@@ -87,7 +94,7 @@ class LimitLedger:
             standing.listeners = seen.listeners
 
     def fell_silent(self, broker_id: int) -> None:
-        """Note that a broker did not answer.
+        """Record that a broker did not answer.
 
         Its last answer stays valid for a while; the next request asks for everything.
         """
@@ -100,7 +107,7 @@ class LimitLedger:
         self.silent.discard(broker_id)
 
     def lacked(self) -> dict[int, frozenset[LimitKey]]:
-        """Return the limits that each broker lacks or keeps, by broker."""
+        """Return the limits that each broker lacks, or has although it should not, by broker."""
         return {broker_id: self.kept | standing.lacks for broker_id, standing in self.brokers.items()}
 
     def open_somewhere(self, seen: Mapping[int, ObservedLimits]) -> frozenset[str] | None:

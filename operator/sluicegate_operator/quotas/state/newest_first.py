@@ -13,7 +13,10 @@ OLDEST_EVERY = 4
 
 
 class NewestFirst:
-    """The queue. `add` with another rank moves a name. The number of distinct names bounds its size."""
+    """A queue of the names of quotas whose status is due. It returns the newest first, and now and then the oldest.
+
+    `add` with another rank moves a name. The number of distinct names bounds its size.
+    """
 
     def __init__(self) -> None:
         self._ranks: dict[str, Rank] = {}

@@ -16,7 +16,8 @@ from sluicegate_operator.engine.context.first_seen import FirstSeen
 from sluicegate_operator.planning.limits.limits import LimitKey
 from sluicegate_operator.planning.limits.workloads import Members
 from sluicegate_operator.planning.status.paused import PAUSED, paused_status
-from sluicegate_operator.quotas.model import QuotaName, QuotaOutcome, TargetKind, Verdict
+from sluicegate_operator.quotas.model.targets import QuotaName, TargetKind
+from sluicegate_operator.quotas.model.verdicts import QuotaOutcome, Verdict
 from sluicegate_operator.quotas.plan import COMPARED_PER_SLICE, QuotaPlan, Ruling, Scope, is_governed, plan_in_steps
 from sluicegate_operator.quotas.state.known import Assessment, DueStatuses, KnownBrokers, KnownQuota, PassTimes
 from sluicegate_operator.quotas.state.ledger import Standing
@@ -28,7 +29,7 @@ ASSESSED_PER_SLICE = 500
 
 @dataclass(slots=True)
 class GovernedQuotas:
-    """The quota path's state of one cluster."""
+    """Everything that the operator knows of one cluster's ConnectionQuotas and of their enforcement."""
 
     quotas: dict[QuotaName, KnownQuota] = field(default_factory=dict)
     plan: QuotaPlan = field(default_factory=QuotaPlan)
@@ -50,7 +51,10 @@ class GovernedQuotas:
         selected: Mapping[QuotaName, Members],
         now: datetime,
     ) -> Iterator[None]:
-        """Plan all quotas of the cluster. `selected` has the pods of quotas whose selection changed."""
+        """Decide again, with pauses, which limits the quotas of the cluster result in.
+
+        `selected` has the pods of quotas whose selection changed.
+        """
         yield from self._see(cluster, quotas)
         for known in [self.quotas[name] for name in selected.keys() & self.quotas.keys()]:
             members = selected[known.quota.name]
@@ -84,11 +88,11 @@ class GovernedQuotas:
             self.statuses.states.pop(name, None)
 
     def keep_to(self, cluster_uid: str) -> None:
-        """Forget the answers and counts of brokers of an earlier cluster of the name."""
+        """Forget the answers and counts of brokers if they are of an earlier cluster with the same name."""
         if self.brokers.cluster_uid != cluster_uid:
             if self.brokers.cluster_uid:
                 for known in self.quotas.values():
-                    known.observed = known.holding = known.adaptive = None
+                    known.observed = known.holding = known.adaptive = known.shares = None
             self.brokers = KnownBrokers(cluster_uid)
 
     def forget_brokers(self) -> None:
@@ -103,7 +107,7 @@ class GovernedQuotas:
         starting: bool = False,
         names: Iterable[QuotaName] | None = None,
     ) -> Iterator[None]:
-        """Assess each quota, and queue those whose status follows from another assessment, the newest first.
+        """Determine how far brokers enforce each quota, and queue the quotas whose status has to change, newest first.
 
         `moment` is when brokers were asked, and `sent` are the limits that were sent to them. `starting`: some brokers
         still start, so a quota without a status that waits for them gets none yet; nearly all would be written twice.
@@ -191,6 +195,7 @@ class GovernedQuotas:
             observed=known.observed,
             holding=known.holding,
             adaptive=known.adaptive,
+            shares=known.shares,
             host_network_pods=known.host_network_pods,
             pods_unseen=unseen,
         )
@@ -232,14 +237,14 @@ class GovernedQuotas:
         return status
 
     def note_written(self, before: ConnectionQuota, after: ConnectionQuota) -> None:
-        """Keep the written status as the quota's until the watch reports the object."""
+        """Keep the status that was just written to a quota, until the watch reports the object with it."""
         known = self.quotas.get(before.name)
         if known is not None and known.quota is before:
             known.quota = after
 
     @property
     def observing(self) -> list[QuotaName]:
-        """Names of the quotas with mode Observe that brokers have."""
+        """Names of the quotas with mode Observe whose limits brokers have."""
         return [
             name
             for at in self.plan.read_often.observed
@@ -249,7 +254,7 @@ class GovernedQuotas:
 
     @property
     def enforces(self) -> bool:
-        """Whether brokers have limits that throttle connections."""
+        """Whether brokers have limits of any quota that throttle connections."""
         # A quota that observes has its own target.
         rulings = self.plan.rulings.values()
         return any(one.limits is not None and not one.claims[0].quota.spec.is_observing for one in rulings)

@@ -17,56 +17,64 @@ LATE_S = 60.0
 
 
 @dataclass(slots=True)
-class _Doubt:
-    """Limits whose change a broker has not answered. `waits`: the time has passed, but the broker is still silent."""
+class _Unconfirmed:
+    """Limits whose change a broker has not answered. `waits`: the time has passed, but the broker is still silent.
+
+    `read_at_s` is when the limits are read again.
+    """
 
     keys: set[LimitKey]
-    look_s: float
+    read_at_s: float
     until_s: float
     waits: bool = False
 
 
 class UnconfirmedLimits:
-    """Limits of one cluster in doubt, by the broker that did not answer. A broker has each limit at most once."""
+    """Limits of one cluster that a broker may have or not, because it did not answer the request to change them.
+
+    A broker has each limit at most once.
+    """
 
     def __init__(self) -> None:
-        self._of: dict[int, _Doubt] = {}
+        self._of: dict[int, _Unconfirmed] = {}
 
     @property
     def keys(self) -> frozenset[LimitKey]:
-        return frozenset(key for doubt in self._of.values() for key in doubt.keys)
+        return frozenset(key for limits in self._of.values() for key in limits.keys)
 
     @property
     def keys_awaited(self) -> frozenset[LimitKey]:
-        """Limits in doubt, without those of brokers that have had their time and are still silent."""
-        return frozenset(key for doubt in self._of.values() if not doubt.waits for key in doubt.keys)
+        """The limits in doubt, without those of brokers that are still silent LATE_S after the change."""
+        return frozenset(key for limits in self._of.values() if not limits.waits for key in limits.keys)
 
     def note(self, broker_id: int, keys: Iterable[LimitKey], now_s: float) -> None:
-        look_s, until_s = now_s + AGAIN_S, now_s + LATE_S
-        doubt = self._of.setdefault(broker_id, _Doubt(set(), look_s, until_s))
-        doubt.keys.update(keys)
-        doubt.look_s, doubt.until_s, doubt.waits = min(doubt.look_s, look_s), until_s, False
+        read_at_s, until_s = now_s + AGAIN_S, now_s + LATE_S
+        limits = self._of.setdefault(broker_id, _Unconfirmed(set(), read_at_s, until_s))
+        limits.keys.update(keys)
+        limits.read_at_s, limits.until_s, limits.waits = min(limits.read_at_s, read_at_s), until_s, False
 
     def take(self, silent: Set[int], now_s: float) -> frozenset[LimitKey]:
         """Return the limits that are due to be read again. `silent`: brokers that did not answer the newest request."""
         taken: set[LimitKey] = set()
-        for broker_id, doubt in list(self._of.items()):
-            if doubt.waits and broker_id not in silent:
-                doubt.look_s, doubt.until_s, doubt.waits = now_s, now_s + LATE_S, False
-            if doubt.waits or now_s < doubt.look_s:
+        for broker_id, limits in list(self._of.items()):
+            if limits.waits and broker_id not in silent:
+                limits.read_at_s, limits.until_s, limits.waits = now_s, now_s + LATE_S, False
+            if limits.waits or now_s < limits.read_at_s:
                 continue
-            taken |= doubt.keys
-            if now_s < doubt.until_s:
-                doubt.look_s = min(now_s + AGAIN_S, doubt.until_s)
+            taken |= limits.keys
+            if now_s < limits.until_s:
+                limits.read_at_s = min(now_s + AGAIN_S, limits.until_s)
             elif broker_id in silent:
-                doubt.waits = True
+                limits.waits = True
             else:
                 del self._of[broker_id]
         return frozenset(taken)
 
-    def next_look_s(self, silent: Set[int]) -> float:
+    def next_read_s(self, silent: Set[int]) -> float:
         """Return the time at which `take` next returns limits; infinity if none are in doubt."""
         due = (
-            0.0 if doubt.waits else doubt.look_s for b, doubt in self._of.items() if not doubt.waits or b not in silent
+            0.0 if limits.waits else limits.read_at_s
+            for b, limits in self._of.items()
+            if not limits.waits or b not in silent
         )
         return min(due, default=inf)

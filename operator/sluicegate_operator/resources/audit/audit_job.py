@@ -26,11 +26,11 @@ from sluicegate_operator.resources.container_resources import AUDIT_JOB, contain
 
 DEFAULT_IMAGE = "sluicegate-audit:0.1.0"
 RETRIES = 1
-"""A failed run is retried once; after that, the schedule starts the next run."""
+"""Number of retries of a failed run. After that, the schedule starts the next run."""
 KEPT = 1
 """Number of successful and of failed Jobs to keep: the status is derived from their pods."""
 RUN_S_MAX = 24 * 3600
-"""Most seconds of a run: a run that hangs would keep all others from starting."""
+"""Maximum seconds of a run: a run that hangs would keep all others from starting."""
 LOOPBACK = "127.0.0.1"
 _CONF = {
     "spark.driver.host": LOOPBACK,

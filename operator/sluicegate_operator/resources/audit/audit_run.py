@@ -19,7 +19,7 @@ from sluicegate_operator.resources.labels import labels
 from sluicegate_operator.resources.owner import child_metadata
 
 PIPELINE_LABEL = f"{GROUP}/pipeline"
-"""Label of Jobs, SparkApplications and pods: the name of the AuditPipeline."""
+"""Label of Jobs, SparkApplications and pods with the name of the AuditPipeline."""
 SEGMENTS_PATH = "/var/lib/sluicegate-audit"
 RESULTS_PATH = "/var/lib/sluicegate-results"
 SUMMARY = "/dev/termination-log"
@@ -34,14 +34,14 @@ _HEAP_SHARE = 60
 
 @dataclass(frozen=True, slots=True)
 class AuditPlaces:
-    """Where a run reads and writes: `source` is that of the spec or of the cluster's landing."""
+    """The places of a run: what it reads and writes. `source` is that of the spec or of the cluster's landing."""
 
     cluster: str
     source: AuditPlace
     results: AuditPlace
     secret_name: str | None
     cluster_names: Sequence[tuple[str, str]] = ()
-    """IDs of the clusters that land there, and their names as namespace/name."""
+    """IDs and names (namespace/name) of the clusters that land in the source."""
 
     def source_argument(self) -> str:
         return self.source.uri or f"{SEGMENTS_PATH}/{self.cluster}"
@@ -50,7 +50,7 @@ class AuditPlaces:
         return self.results.uri or f"{RESULTS_PATH}/{pipeline}.results"
 
     def report_location(self, pipeline: str) -> str:
-        """Return the report's location for users: a file on a claim has no address."""
+        """Return the location of the report for users. A file on a claim has no address."""
         if self.results.claim_name is not None:
             return f"claim {self.results.claim_name}: {pipeline}.results/{REPORT}"
         return f"{self.results_argument(pipeline).partition('?')[0].rstrip('/')}/{REPORT}"
@@ -58,7 +58,10 @@ class AuditPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory in MiB. `beside` is what a pod needs beyond Spark's heap; None without a memory limit."""
+    """The memory of one Spark process of an audit pipeline, in MiB.
+
+    `beside` is what a pod needs beyond the heap; None without a memory limit.
+    """
 
     heap: int
     beside: int | None
@@ -75,9 +78,10 @@ def memory_of(pipeline: AuditPipeline) -> Memory:
 
 
 def arguments(pipeline: AuditPipeline, places: AuditPlaces) -> list[str]:
-    """Return the arguments of the program in the ConfigMap."""
+    """Return the arguments of the audit program, as in the ConfigMap."""
     results, spec = places.results_argument(pipeline.name), pipeline.spec
     words = ["build", "--source", places.source_argument(), "--results", results, "--summary", SUMMARY]
+    words += ["--recommend", "daily"]
     for name in spec.settings_files():
         words += [f"--{name}", f"{FILES_PATH}/{name}.json"]
     if spec.retention_days is not None:
@@ -127,9 +131,9 @@ def passwd_mount() -> dict[str, Any]:
 
 
 def env_from(places: AuditPlaces) -> list[dict[str, Any]]:
-    """Return the Secret for the environment.
+    """Return the reference to the Secret for the container's environment.
 
-    It is optional: without it the run starts, and the store reports the error.
+    The Secret is optional: without it the run starts, and the store reports the error.
     """
     if places.secret_name is None:
         return []

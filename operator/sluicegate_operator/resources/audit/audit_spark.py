@@ -25,18 +25,21 @@ from sluicegate_operator.resources.audit.audit_run import (
 from sluicegate_operator.resources.owner import child_metadata
 
 SPARK_VERSION = "4.3.0"
-"""The version that the pipeline is tested with."""
+"""The version of Spark with which the pipeline is tested."""
 EXECUTORS, ACCOUNT = 2, "spark"
 KEPT = 2
 """Number of ended SparkApplications to keep; kubeflow's Spark operator keeps one of each outcome."""
 RETRIES, RETRY_S = 1, 60
 RUN_LABEL = f"{GROUP}/run"
-"""Label of a driver's pod: its SparkApplication."""
+"""Label of a driver's pod with the name of its SparkApplication."""
 _TIME = "%Y%m%d%H%M"
 
 
 def application_name(pipeline: str, time: datetime) -> str:
-    """Return the same name for each time of the schedule, so that a run is created only once."""
+    """Return the name of a run's SparkApplication.
+
+    Each time of the schedule always gets the same name, so that a run is created only once.
+    """
     return f"{pipeline}-{time.strftime(_TIME)}"
 
 

@@ -9,7 +9,10 @@ from sluicegate_operator.resources.owner import owner_reference
 
 
 def volume_claim(cluster: BrokerCluster, role: str, ordinal: int, storage: Storage, cluster_id: str) -> dict[str, Any]:
-    """Return the claim, annotated with the cluster's id. The BrokerCluster owns it if both are deleted together."""
+    """Return a node's volume claim, annotated with the cluster's id.
+
+    The BrokerCluster owns the claim if both are deleted together.
+    """
     metadata = {
         "name": f"{CLAIM}-{node_set_name(cluster.name, role)}-{ordinal}",
         "namespace": cluster.namespace,
@@ -21,9 +24,9 @@ def volume_claim(cluster: BrokerCluster, role: str, ordinal: int, storage: Stora
 
 
 def claim_owner(cluster: BrokerCluster) -> dict[str, Any]:
-    """Return the owner with which the garbage collector deletes the claim.
+    """Return the owner reference with which the garbage collector deletes the claim.
 
-    It does not control the claim, and its deletion does not wait for it.
+    The owner does not control the claim, and its deletion does not wait for the claim.
     """
     own = owner_reference(cluster)
     return {key: own[key] for key in ("apiVersion", "kind", "name", "uid")}

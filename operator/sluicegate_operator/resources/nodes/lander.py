@@ -17,7 +17,7 @@ from sluicegate_operator.resources.container_resources import container_resource
 
 LANDER = "lander"
 STORE = "s3://"
-"""The beginning of a place in an object store."""
+"""The beginning of the URI of a place in an object store."""
 SPOOLS = "audit"
 """The broker's folder of spools in its log directory."""
 SEGMENTS_PATH = "/var/lib/sluicegate-audit"
@@ -33,7 +33,7 @@ _THREADS = "2"
 
 
 def lander(cluster: BrokerCluster, landing: AuditLanding, broker: dict[str, Any], log_dir: str) -> dict[str, Any]:
-    """Return the container.
+    """Return the container that lands a broker's audit log.
 
     `broker` is the broker's own container: data and security context are the same, and so is the image if landing names
     none.

@@ -17,7 +17,7 @@ NODE = "kubernetes.io/hostname"
 
 
 def placement(settings: PodSettings, pods: Mapping[str, str], topology_key: str | None) -> Json:
-    """Return fields of a pod's spec.
+    """Return the fields of a pod's spec that place it on nodes.
 
     `pods` is the selector of the role's pods, `topology_key` the label of their racks.
     """

@@ -12,7 +12,10 @@ from sluicegate_operator.resources.owner import child_metadata
 
 
 def pod_disruption_budget(cluster: BrokerCluster, role: str) -> dict[str, Any]:
-    """Return the budget. A single controller may be evicted as well: otherwise every drain would block."""
+    """Return the PodDisruptionBudget for the nodes of one role.
+
+    A single controller may be evicted as well: otherwise every drain would block.
+    """
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

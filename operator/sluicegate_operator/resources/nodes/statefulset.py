@@ -37,26 +37,26 @@ from sluicegate_operator.resources.secrets.listener_stores import ListenerStore,
 DEFAULT_IMAGE = "sluicegate:0.1.0"
 CLAIMS_STAY = {"whenDeleted": "Retain", "whenScaled": "Retain"}
 CLAIM = "data"
-"""Prefix of a node's claim: the claim's name is this, the StatefulSet's name and the ordinal."""
+"""Prefix of the names of nodes' claims. The StatefulSet's name and the ordinal follow."""
 DATA_PATH = "/var/lib/sluicegate"
 CONFIG_PATH = "/etc/sluicegate"
 LOG_DIR = f"{DATA_PATH}/data"
-"""A folder below the volume's root, where file systems keep lost+found."""
+"""The broker's data folder, below the volume's root, where file systems keep lost+found."""
 USER_ID = 10001
 SHUTDOWN_TIMEOUT_S = 40
-"""Most seconds that a broker may take to move its leaders before it stops anyway."""
+"""Maximum seconds that a broker may take to move its leaders before it stops anyway."""
 HOOK_DEADLINE_S = SHUTDOWN_TIMEOUT_S + 2
-"""Most seconds that the hook waits: the broker answers at its own deadline, a little earlier."""
+"""Maximum seconds that the preStop hook waits. The broker answers at its own deadline, a little earlier."""
 GRACE_PERIOD_S = 60
 """Seconds for the hook and then a graceful stop, which closes logs with an fsync each."""
 RECOVERY_S_MAX = 3600
-"""Most seconds that a node may recover its logs before the kubelet restarts it."""
+"""Maximum seconds that a node may recover its logs before the kubelet restarts the node."""
 CONTROLLER_STORAGE = Storage(size=CONTROLLER_STORAGE_SIZE)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSet:
-    """The nodes of one role.
+    """The settings of the StatefulSet that runs the nodes of one role.
 
     `properties` is the text of the shared file, `overrides` may contain `$(POD_IP)` and the like; `topology_key` is the
     label of their racks, if they have any.
@@ -93,7 +93,10 @@ def is_node_set_of(cluster: BrokerCluster, role: str, found: Mapping[str, Any]) 
 
 
 def statefulset(cluster: BrokerCluster, nodes: NodeSet, revision: str) -> dict[str, Any]:
-    """Return the StatefulSet; `revision` becomes an annotation of the pods, which shows what they were started with."""
+    """Return the StatefulSet of a role's nodes.
+
+    `revision` becomes an annotation of the pods, by which changes are noticed.
+    """
     name = node_set_name(cluster.name, nodes.role)
     return {
         "apiVersion": "apps/v1",

@@ -25,7 +25,7 @@ def nodes_secret_name(cluster: str) -> str:
 
 
 def cluster_secret(cluster: BrokerCluster, name: str, data: Mapping[str, str], renewal: str) -> dict[str, Any]:
-    """Return a Secret of the cluster. `renewal` is the value of the annotation for which it was made."""
+    """Return the manifest of a Secret of a cluster. `renewal` is the value of the annotation for which it was made."""
     metadata = child_metadata(cluster, name, labels(cluster.name, _COMPONENT))
     if renewal:
         metadata["annotations"] = {FORCE_RENEW: renewal}

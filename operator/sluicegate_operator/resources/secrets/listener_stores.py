@@ -22,7 +22,7 @@ API_TOKEN_LIFETIME_S = 3607
 
 
 def store_name(listener: str) -> str:
-    """Return the name of the Secret; `listener` is the BrokerListener's metadata.name."""
+    """Return the name of the Secret with a listener's files. `listener` is the BrokerListener's metadata.name."""
     return f"{listener}-listener-tls"
 
 
@@ -44,7 +44,7 @@ class ListenerStore:
     """The files of one listener in each broker's pod.
 
     `secret` is empty without TLS. `reads_api_server`: the keys of service account tokens are read from the API server.
-    `keys` are the keys of the Secret that become files; all of them if it is empty.
+    `keys` are the keys of the Secret that become files; if empty, all keys do.
     """
 
     listener: str
@@ -54,12 +54,15 @@ class ListenerStore:
 
     @property
     def folder(self) -> str:
-        """Name of its folder below STORES_PATH."""
+        """Return the name of the listener's folder below STORES_PATH."""
         return self.listener.lower()
 
     @property
     def volume_name(self) -> str:
-        """A name that other listeners do not change; a listener's own name may be too long."""
+        """Return the name of the volume, which other listeners do not change.
+
+        A listener's own name may be too long.
+        """
         return f"listener-{hashlib.sha256(self.listener.encode()).hexdigest()[:10]}"
 
 

@@ -12,7 +12,10 @@ _LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 def user_secret(user: KafkaUser, password: str, rotation: str) -> dict[str, Any]:
-    """Return the Secret. `rotation` is the value of the annotation for which the password was made."""
+    """Return the manifest of a KafkaUser's Secret.
+
+    `rotation` is the value of the annotation for which the password was made.
+    """
     values = {
         USERNAME: user.user_name,
         PASSWORD: password,

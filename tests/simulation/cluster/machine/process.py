@@ -23,6 +23,7 @@ from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.node import node as composition
 from broker_runtime.node.node import Node, StartError
 from broker_runtime.node.node_parts import NodeParts
+from broker_runtime.wire.answer_memory import AnswerMemory
 from broker_runtime.wire.handler import FrameHandler
 from tests.simulation.cluster.faults.endless_logs import EndlessLogs
 from tests.simulation.cluster.logins import Sessions
@@ -57,7 +58,7 @@ class NodeClock:
 
 
 class Surroundings:
-    """What all processes of one simulation share, including the list of mistakes."""
+    """The parts that all processes of one simulation share, including the list of mistakes."""
 
     def __init__(self, loop: VirtualLoop, network: Network, note: Callable[[str], None]) -> None:
         self.loop = loop
@@ -95,7 +96,7 @@ class Process:
         self.boots = 0
         """Number of starts of its machine."""
         self.wanted = True
-        """Whether its supervisor (kubelet, `sluicegate up`) restarts the process when it ends."""
+        """Whether the process's supervisor (kubelet, `sluicegate up`) restarts the process when it ends."""
         self.disk_fault: Callable[[MemoryFileSystem], None] | None = None
         """The current fault of the disk, for every process that uses it."""
         self.backup: MemoryFileSystem | None = None
@@ -185,7 +186,7 @@ class Process:
 
     @property
     def needs_restart(self) -> bool:
-        """Whether its disk has failed since it was started."""
+        """Return whether the process's disk has failed since the process was started."""
         return self._disk_has_failed
 
     def break_disk(self, fault: Callable[[MemoryFileSystem], None]) -> None:
@@ -224,10 +225,12 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
         assert owner is not None
         return around.by_owner[owner]
 
-    def server(handler: FrameHandler, limits: NetworkLimits, clock: Clock, _: object) -> SimulatedServer:
+    def server(
+        handler: FrameHandler, limits: NetworkLimits, clock: Clock, _: object, *, answers: AnswerMemory
+    ) -> SimulatedServer:
         owner = current_owner()
         assert owner is not None
-        return SimulatedServer(handler, limits, clock, (around.network, owner), around.mistake)
+        return SimulatedServer(handler, limits, clock, (around.network, owner), around.mistake, answers)
 
     def dialler(*_: object) -> SimulatedDialler:
         owner = current_owner()

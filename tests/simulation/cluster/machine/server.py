@@ -12,10 +12,13 @@ from broker_runtime.network.connection.channel import Channel
 from broker_runtime.network.connection.connection import Connection, Origin
 from broker_runtime.network.connection.received.incoming import SCRATCH_BYTES
 from broker_runtime.network.connection.shared import OwnedConnection, Shared
+from broker_runtime.network.quotas.limit_changes import LimitChanges
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.security.authentication_counts import AuthenticationCounts
+from broker_runtime.wire.answer_memory import AnswerMemory
 from broker_runtime.wire.handler import Authenticate, AuthenticatingConnection, FrameHandler, ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
+from connection_limits.quotas import ConnectionQuotas
 from connection_limits.settings import QuotaSettings
 from tests.simulation.cluster.machine.loop import Owner
 from tests.simulation.cluster.machine.network import End, Network
@@ -33,7 +36,7 @@ class _FreePorts:
 
 
 class SimulatedServer:
-    """Owns the listeners of one process and the connections that came through them."""
+    """The listeners of one simulated process, and the connections that came through them."""
 
     def __init__(
         self,
@@ -42,15 +45,17 @@ class SimulatedServer:
         clock: Clock,
         place: tuple[Network, Owner],
         mistake: Callable[[str], None],
+        answers: AnswerMemory,
     ) -> None:
         """`mistake` is called if a handler fails, which only a mistake of our code can cause."""
         self._network, self._owner = place
         self._mistake = mistake
         self._clock = clock
         self._poller = SimulatedPoller(*place)
-        self._shared = Shared(self._network.loop, self._poller, clock, limits, _forgetting(handler))
+        self._shared = Shared(self._network.loop, self._poller, clock, limits, _forgetting(handler), answers)
         self._shared.host = self
         self.connection_notices = self._shared.notices
+        self.limit_changes = LimitChanges(ConnectionQuotas(limits.quotas, 0), clock.monotonic)
         self._connections: dict[int, Connection] = {}
         self._doors: dict[str, _Door] = {}
         self.reserved = _FreePorts()

@@ -22,7 +22,7 @@ class Committer:
         self.commits = self.looks = 0
         self.stopped = False
         self.settled = False
-        """Whether it has ended, after a last check."""
+        """Whether the committer has ended, after a last check."""
         self._topic = topic
         self._view = view
         self._coordinator = Coordinator(view, group)

@@ -1,4 +1,4 @@
-"""The access of clients to the coordinator of their group in a simulated cluster."""
+"""The access of clients to the coordinator of their group or transactional id in a simulated cluster."""
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.messages import Entity, Fields
@@ -10,10 +10,11 @@ _ELSEWHERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 class Coordinator:
-    """The coordinator of one group, as one client knows it."""
+    """The coordinator of one group, as one client knows it; with `key_type` 1 that of a transactional id."""
 
-    def __init__(self, view: ClusterView, group: str) -> None:
+    def __init__(self, view: ClusterView, group: str, *, key_type: int = 0) -> None:
         self.group = group
+        self._key_type = key_type
         self._view = view
         self._connection: Connection | None = None
 
@@ -39,7 +40,7 @@ class Coordinator:
             self._connection = None
 
     async def _find(self) -> None:
-        content = {"key_type": 0, "coordinator_keys": (self.group,)}
+        content = {"key_type": self._key_type, "coordinator_keys": (self.group,)}
         answer = await self._view.ask_any(FIND_COORDINATOR, _FIND_VERSION, content)
         (found,) = answer.coordinators
         if int(found.error_code) != ErrorCode.NONE:

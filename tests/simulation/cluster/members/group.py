@@ -52,7 +52,7 @@ class Group:
         self._chosen = self._kinds[0] if kind == _MOVING else None
         """The kind of all members, if they must have the same."""
         self.owners: list[Owner] = []
-        """Owners of its members' hosts."""
+        """Owners of the hosts of the group's members."""
         self._lives = 0
         self._alive: list[Member] = []
 

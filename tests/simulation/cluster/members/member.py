@@ -24,7 +24,7 @@ VERSION_OF_OFFSETS = 9
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What members of one group share."""
+    """The parts that members of one group share."""
 
     now: Callable[[], float]
     note: Callable[[str], None]
@@ -58,7 +58,7 @@ class Member:
         self.ownership, self.topic, self.view = ownership, topic, view
         self.coordinator = Coordinator(view, ownership.group)
         self.quiet = False
-        """Whether it makes no more commits."""
+        """Whether the member makes no more commits."""
         self._positions: dict[int, int] = {}
 
     async def live(self, is_over: Callable[[], bool], *, leaves: bool) -> None:

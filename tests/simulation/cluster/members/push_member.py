@@ -48,7 +48,7 @@ class PushMember(Member):
         super().__init__(*args, **named)
         rng = self.view.random
         self._at: dict[tuple[str, int], int] = {}
-        """Its last assignment, with its current offsets."""
+        """The last assignment of the member, with its current offsets."""
         self._subscription = rng.choice(SUBSCRIPTIONS).format(self.topic)
         self._consumer_id = self.name if rng.random() < 0.5 else self.name.partition("#")[0]
         self.session_s = rng.choice(_SESSIONS_S)

@@ -3,6 +3,7 @@
 from typing import Final
 
 from audit_pipeline.results.outcomes.error_names import ERROR_NAMES
+from tests.support.audit.audit_oracle.limits import CONNECTION_SECONDS
 
 MACROS: Final = """
     CREATE MACRO begin_of(us, step) AS us - ((us % step) + step) % step;
@@ -27,6 +28,7 @@ MACROS: Final = """
         WHEN contains(ip, '.') THEN array_to_string(list_slice(string_split(ip, '.'), 1, 3), '.') || '.0/24'
         WHEN contains(ip, ':') THEN array_to_string(list_slice(hextets_of(ip), 1, 4), ':') || '::/64'
         ELSE ip END;
+    CREATE MACRO ceil_of(number, divisor) AS (number + divisor - 1) // divisor;
     CREATE MACRO software(name, version) AS nullif(concat_ws(' ', name, version), '');
 """
 
@@ -351,6 +353,7 @@ HEARD_WINDOWS: Final = """
         UNION ALL SELECT cluster_id, broker_id, ts, 1 FROM connection
         UNION ALL SELECT cluster_id, broker_id, ts, 1 FROM inventory
         UNION ALL SELECT cluster_id, broker_id, ts, 1 FROM change
+        UNION ALL SELECT cluster_id, broker_id, ts, 1 FROM connection_limit
         UNION ALL SELECT cluster_id, broker_id, ts, seq - first_seq + 1
             FROM (SELECT DISTINCT cluster_id, broker_id, boot_id, first_seq, seq, ts FROM level_rollup)
     ),
@@ -376,7 +379,8 @@ _ERRORS: Final = ", ".join(f"({code}, '{name}')" for code, name in ERROR_NAMES.i
 
 CHANGES: Final = f"""
     SELECT day_of(ts) AS event_date, change.*,
-        CASE WHEN error_code IS NULL THEN CASE ending WHEN 'answered' THEN 'unknown' ELSE ending END
+        CASE WHEN error_code IS NULL THEN CASE ending WHEN 'answered' THEN 'unknown'
+                WHEN 'cancelled' THEN 'unknown: cancelled' WHEN 'hung up' THEN 'unknown: hung up' ELSE ending END
             WHEN error_code = 0 THEN 'succeeded' ELSE coalesce(name, 'error ' || error_code) END AS outcome
     FROM change LEFT JOIN (VALUES {_ERRORS}) AS error (code, name) ON error.code = change.error_code
 """
@@ -392,6 +396,7 @@ FACTS: Final = {
     "replicas": REPLICAS,
     "storm_bins": STORM_BINS,
     "storm_requests": STORM_REQUESTS,
+    "connection_seconds": CONNECTION_SECONDS,
     "mirror_buckets": MIRROR_BUCKETS,
     "heard_windows": HEARD_WINDOWS,
     "registrations": REGISTRATIONS,

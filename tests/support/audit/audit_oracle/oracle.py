@@ -20,6 +20,7 @@ from audit_pipeline.spool.tables import arrow_schema
 from broker_runtime.errors import ErrorCode
 from tests.support.audit.audit_oracle.facts import FACTS, MACROS
 from tests.support.audit.audit_oracle.files import File, deleted, looked_through
+from tests.support.audit.audit_oracle.limits import LIMITS
 from tests.support.audit.audit_oracle.results import RESULTS
 
 _SQL_TYPES = {
@@ -80,8 +81,11 @@ def computed_results(
             "CREATE TABLE clock AS SELECT $settled_us::BIGINT AS settled_us", {"settled_us": now_us - 120_000_000}
         )
         storms = asdict(settings.storms)
-        for name, sql in {**FACTS, **RESULTS}.items():
+        for name, sql in {**FACTS, **RESULTS, **LIMITS}.items():
             asked.execute(f"CREATE TABLE {name} AS {sql}", {key: storms[key] for key in storms if f"${key}" in sql})
+        # A replay is not SQL: without limits to try, the table is empty.
+        columns = ", ".join(f'NULL::{_sql_type(field.type)} AS "{field.name}"' for field in result_schema("what_if"))
+        asked.execute(f"CREATE TABLE what_if AS SELECT {columns} WHERE false")
         yield asked
 
 
@@ -186,9 +190,13 @@ def _add_settings(asked: duckdb.DuckDBPyConnection, settings: Settings) -> None:
             asked.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", list(row))
 
 
+def _sql_type(kind: pa.DataType) -> str:
+    return _SQL_TYPES.get(kind, "MAP(SMALLINT, BIGINT)")
+
+
 def _result(asked: duckdb.DuckDBPyConnection, table: str) -> pa.Table:
     schema = result_schema(table)
-    types = {field.name: _SQL_TYPES.get(field.type, "MAP(SMALLINT, BIGINT)") for field in schema}
+    types = {field.name: _sql_type(field.type) for field in schema}
     columns = ", ".join(f'"{name}"::{kind} AS "{name}"' for name, kind in types.items())
     order = ", ".join(f'"{name}" NULLS LAST' for name in result_tables()[table].key)
     found: pa.Table = asked.sql(f"SELECT {columns} FROM {table} ORDER BY {order}").to_arrow_table()

@@ -27,7 +27,7 @@ Found = TypeVar("Found", bound=Resource)
 
 
 class MemoryKube:
-    """Owns the objects of an API server, with the methods of KubeClient."""
+    """The objects of an API server in memory, with the methods of KubeClient."""
 
     def __init__(self, *objects: Mapping[str, Any]) -> None:
         self.refuses: dict[str, str] = {}

@@ -10,7 +10,7 @@ from sluicegate_operator.kube.http.errors import KubeError
 
 
 class MemorySecrets:
-    """Owns the Secrets by name. `denied`: the API server refuses everything."""
+    """A SecretStore in memory, by name. `denied`: the API server refuses everything."""
 
     def __init__(self) -> None:
         self.stored: dict[str, StoredSecret] = {}

@@ -36,7 +36,10 @@ FORGOTTEN = event("ERROR", {"metadata": {}, "code": 410, "message": "too old"})
 
 
 class ScriptedResponse:
-    """`said` are the chunks of a watch. None ends it, and an exception aborts it."""
+    """A response of the scripted API server.
+
+    `said` are the chunks of a watch. None ends it, and an exception aborts it.
+    """
 
     def __init__(self, status: int, body: bytes = b"", said: asyncio.Queue[Chunk] | None = None) -> None:
         self.status = status

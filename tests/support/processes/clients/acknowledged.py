@@ -154,7 +154,7 @@ def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
 
 
 class AcknowledgedWorkload:
-    """Owns the producer's thread and a RunningConsumer; keeps what was acknowledged.
+    """A producer in a thread, and a RunningConsumer; keeps the acknowledged records.
 
     `security`: settings of confluent-kafka for a listener with TLS or SASL, `group` the only group that the user has.
     """

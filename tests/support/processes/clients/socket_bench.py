@@ -11,6 +11,7 @@ from broker_runtime.clock import SystemClock
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.sockets.poller import EpollPoller, LoopPoller, Poller
+from broker_runtime.wire.answer_memory import AnswerMemory
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
 from connection_limits.settings import QuotaSettings
 
@@ -42,9 +43,11 @@ class Bench:
         *listeners: str,
         limits: NetworkLimits | None = None,
         handler: FrameHandler = echo,
+        answers: AnswerMemory | None = None,
     ) -> SocketServer:
         limits = replace(limits or NetworkLimits(), quotas=quotas or QuotaSettings())
-        self.server = SocketServer(handler, limits, SystemClock(), self.loop, self.new_poller(limits.turn_s))
+        poller = self.new_poller(limits.turn_s)
+        self.server = SocketServer(handler, limits, SystemClock(), self.loop, poller, answers)
         for name in listeners or ("EXTERNAL",):
             self.server.add_listener(name, "127.0.0.1", 0)
         self.server.start()

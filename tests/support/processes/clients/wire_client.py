@@ -148,7 +148,7 @@ def _nested(hint: Any) -> type[Any] | None:
 
 
 class WireClient:
-    """Owns one connection to a broker."""
+    """A connection to a broker that sends and receives frames."""
 
     def __init__(
         self,

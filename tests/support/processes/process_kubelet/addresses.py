@@ -15,7 +15,7 @@ class NoAddressLeftError(Exception):
 
 
 class PodAddresses:
-    """Owns the network of this kubelet, and hands out its addresses."""
+    """The network of this kubelet, which assigns addresses to pods."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()

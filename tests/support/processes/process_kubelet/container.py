@@ -46,7 +46,7 @@ class ContainerStart:
 
 
 class ContainerProcess:
-    """Owns the process of a container and its probes; `sync` restarts it after its back-off."""
+    """The process of a container, and its probes. `sync` restarts it after its back-off."""
 
     def __init__(self, spec: Json, start: ContainerStart, prober: ThreadPoolExecutor) -> None:
         self.name: str = spec["name"]
@@ -90,7 +90,7 @@ class ContainerProcess:
         return self.pid is not None and self._startup_passed() and (readiness is None or readiness.passing)
 
     def sync(self, now: float) -> None:
-        """Start it, or restart it after its back-off; run the probes that are due."""
+        """Start the container, or restart it after its back-off; run the probes that are due."""
         if self._process is not None and self._process.poll() is not None:
             # The end is reported in this check; a restart comes in a later one.
             self._note_exit(now)
@@ -214,7 +214,7 @@ class ContainerProcess:
         self.log_line(f"exited with {code}{again}")
 
     def _last_words(self, code: int) -> Json:
-        """Message that it has written for its status, else the end of this run's log if the pod asks for that."""
+        """Return the container's message for its status, else the end of this run's log if the pod asks for that."""
         said = self._start.message.read_bytes() if self._start.message is not None else b""
         if said:
             return {"message": said[:MESSAGE_BYTES_MAX].decode(errors="replace")}

@@ -41,7 +41,7 @@ STOP_TIMEOUT_S = 10.0
 
 
 class ProcessKubelet:
-    """Owns the nodes, the pods with their processes, and the thread that syncs them."""
+    """A kubelet that runs pods as processes: its nodes, its pods, and the thread that syncs them."""
 
     def __init__(self, access: Access, folder: Path, delays: Delays | None = None) -> None:
         """Prepare a kubelet; `delays` are those of its reports, by default as long as on a real node."""

@@ -36,7 +36,7 @@ class NamedService:
     selector: tuple[tuple[str, str], ...]
     publishes_not_ready: bool
     has_address: bool = False
-    """Whether it has its own address, as every Service but a headless one: its name exists with or without pods."""
+    """Whether the Service has its own address, as all but headless ones have: its name exists with or without pods."""
 
 
 def host_lines(pods: Iterable[NamedPod], services: Iterable[NamedService]) -> list[str]:
@@ -64,7 +64,7 @@ def _forms(name: str, namespace: str) -> str:
 
 
 class HostsFile:
-    """Owns the hosts file that pod processes read."""
+    """The hosts file that pod processes read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

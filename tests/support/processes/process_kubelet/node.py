@@ -15,7 +15,7 @@ CAPACITY = {"cpu": "64", "memory": "64Gi", "pods": "200", "ephemeral-storage": "
 
 
 class Node:
-    """Owns the Node object and the Lease of one simulated node."""
+    """The Node object and the Lease of one simulated node."""
 
     def __init__(self, api: KubeApi, name: str, zone: str) -> None:
         self.name = name

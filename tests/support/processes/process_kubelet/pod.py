@@ -36,7 +36,7 @@ ACCOUNT_VARIABLE = "SLUICEGATE_SERVICE_ACCOUNT_FOLDER"
 
 @dataclass(frozen=True, slots=True)
 class PodPlace:
-    """What the kubelet gives a pod."""
+    """The things that the kubelet gives a pod."""
 
     address: str
     folder: Path
@@ -51,7 +51,7 @@ class PodPlace:
 
 
 class Pod:
-    """Owns the containers and the place of one bound pod."""
+    """The containers and the place of one bound pod."""
 
     def __init__(self, manifest: Json, node_name: str, place: PodPlace) -> None:
         self.manifest = manifest

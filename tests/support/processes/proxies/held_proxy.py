@@ -28,7 +28,7 @@ class Passing(NamedTuple):
 
     to_broker: bool
     is_push: bool
-    """Whether its connection began with a frame of the push protocol."""
+    """Whether the message's connection began with a frame of the push protocol."""
     kind: int | None
     """The request type id at its start, if it is one of the push protocol."""
 
@@ -48,7 +48,10 @@ class _Pair:
 
 
 class HeldProxy:
-    """Listens when it is made; set the broker's port as `target` before a client connects."""
+    """A proxy that can hold messages. It listens when it is made.
+
+    Set the broker's port as `target` before a client connects.
+    """
 
     def __init__(self) -> None:
         self.target = 0

@@ -35,7 +35,7 @@ _WAIT_S = 30.0
 
 
 class Liar:
-    """Owns the server socket and its threads; serves until the block ends."""
+    """A broker that lies: a server socket and its threads, which serve until the block ends."""
 
     def __init__(self, topic: str, consumer_id: str) -> None:
         self._topic, self._consumer_id = topic, consumer_id

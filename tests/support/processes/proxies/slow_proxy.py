@@ -11,7 +11,7 @@ _PIECE = 4096
 
 
 class SlowProxy:
-    """Listens when it is made; set the broker's port as `target` before a client connects.
+    """A slow proxy. It listens when it is made; set the broker's port as `target` before a client connects.
 
     `bytes_per_s` limits each connection, towards the broker only, and may change; None means unlimited, 0 stops.
     """

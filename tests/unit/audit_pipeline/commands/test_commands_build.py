@@ -133,7 +133,7 @@ def test_results_of_another_format_are_left_alone(tmp_path: Path, capsys: pytest
     results.mkdir()
     (results / "_manifest.json").write_text('{"format": 1}')
     assert build("--source", str(source), "--results", str(results)) == BAD_USE
-    assert "format 1, but this version reads format 4" in capsys.readouterr().err
+    assert "format 1, but this version reads format 5" in capsys.readouterr().err
 
 
 def test_a_day_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

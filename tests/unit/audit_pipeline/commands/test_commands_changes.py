@@ -29,7 +29,7 @@ def test_the_newest_change_comes_first_and_our_own_are_left_out(
     assert [row["after"] for row in rows] == [None, None, "1", "soon", "86400000", "alice"]
     assert [row["resource"] for row in rows[:2]] == ["topic orders", "40 more of (topic)"]
     assert [row["outcome"] for row in rows] == [
-        "cancelled",
+        "unknown: cancelled",
         "succeeded",
         "succeeded (dry run)",
         "INVALID_CONFIG",

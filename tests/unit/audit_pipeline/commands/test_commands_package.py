@@ -29,6 +29,7 @@ def test_the_archive_has_every_file_of_its_packages_and_its_schemas_are_no_links
             "audit_pipeline/audit_event.v1.1.json",
             "audit_pipeline/audit_event.v1.2.json",
             "audit_pipeline/audit_event.v1.3.json",
+            "audit_pipeline/audit_event.v1.4.json",
             "audit_pipeline/results/audit_result.v1.json",
         ):
             assert archive.read(name) == (ROOT / "schemas" / name.rpartition("/")[2]).read_bytes()

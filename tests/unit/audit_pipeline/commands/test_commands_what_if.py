@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from audit_pipeline.__main__ import main
-from connection_limits.settings import QuotaSettings
+from audit_pipeline.what_if.limits_in_force import LimitsInForce
+from connection_limits.settings import QuotaSettings, Strategy
 from tests.support.audit.connection_storms import CALM, CALM_CONNECTIONS, DAY, STORM_CONNECTIONS, STORMY, land_storm
 
 LISTENER_RATE = "listener.name.clients.max.connection.creation.rate"
@@ -78,6 +79,36 @@ def test_a_table_is_what_people_see(
     assert shown.err == ""
 
 
+def test_under_the_limits_in_force_every_decision_is_that_of_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = QuotaSettings(max_connection_creation_rate=10, strategy=Strategy.TOKEN_BUCKET, max_connections=30)
+    land_storm(tmp_path, settings)
+    arguments = ["what-if", "--audit", str(tmp_path / "segments"), "--in-force"]
+    assert main([*arguments, "-o", "json"], Event()) == 0
+    found = document(capsys)
+    compared = found["connections"]
+    assert found["agreement"] == {"compared": compared, "different": 0, "changes": 0, "moves": 0, "differences": []}
+    assert compared == CALM_CONNECTIONS + STORM_CONNECTIONS
+    assert max(row["delayed"] for row in found["limits"]) > 20
+    assert main(arguments, Event()) == 0
+    assert f"{compared} of {compared} decisions are those of the log, at their times" in capsys.readouterr().out
+
+
+def test_a_decision_that_differs_is_shown_and_is_the_exit_code(
+    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The log has no limits: with one of them the replay decides otherwise.
+    monkeypatch.setattr(LimitsInForce, "settings_for", lambda *_: QuotaSettings())
+    monkeypatch.setattr(
+        LimitsInForce,
+        "enforce",
+        lambda _, quotas, __, now_ms: quotas.update(QuotaSettings(max_connections=5), now_ms),
+    )
+    assert main(["what-if", "--audit", str(log), "--in-force"], Event()) == 4
+    assert "max.connections" in capsys.readouterr().out
+
+
 def test_a_quota_without_effect_is_named(
     log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,7 +166,7 @@ def test_limits_that_were_in_force_change_nothing(
 @pytest.mark.parametrize(
     ("limits", "sentence"),
     [
-        ({}, "the limits to try cannot be read: KeyError"),
+        ({}, "the limits to try need configs (an object)"),
         ({**TEN_A_SECOND, "configs": {LISTENER_RATE: "many"}}, "the limits to try cannot be read: ValueError"),
         ({**TEN_A_SECOND, "configs": {LISTENER_RATE: "0"}}, f"brokers refuse these limits: {LISTENER_RATE}: 0 must be"),
     ],

@@ -187,7 +187,7 @@ def test_two_landers_at_once_are_refused_and_would_do_no_harm(tmp_path: Path) ->
 
 
 class InterruptedTarget(FolderTarget):
-    """In its n-th step another lander lands everything."""
+    """A target in whose n-th step another lander lands everything."""
 
     def __init__(self, root: Path, spools: Path, at: int) -> None:
         super().__init__(root)

@@ -2,12 +2,22 @@
 
 import logging
 import signal
+from collections.abc import Iterator
 
 import pytest
 from py4j import java_gateway
 from pyspark.sql import SparkSession
 
-from audit_pipeline.jobs.session import for_few_rows, is_not_of_py4j, own_interrupts
+from audit_pipeline.jobs.session import (
+    FEW_ROWS,
+    LITTLE_BYTES,
+    LITTLE_ROWS,
+    SOME_BYTES,
+    for_events,
+    for_results,
+    is_not_of_py4j,
+    own_interrupts,
+)
 
 
 def test_ctrl_c_does_what_it_did_before_pyspark_took_it() -> None:
@@ -25,14 +35,52 @@ def test_the_filter_recognizes_records_that_py4j_logs_by_the_root_logger() -> No
     assert is_not_of_py4j(record(__file__))
 
 
-@pytest.mark.parametrize(("is_wanted", "compiles"), [(True, "false"), (False, "true")])
-def test_queries_of_few_rows_are_not_compiled(spark: SparkSession, is_wanted: bool, compiles: str) -> None:
-    key = "spark.sql.codegen.wholeStage"
-    former = spark.conf.get(key)
-    spark.conf.set(key, "true")
-    try:
-        with for_few_rows(spark, is_wanted=is_wanted):
-            assert spark.conf.get(key) == compiles
-        assert spark.conf.get(key) == "true"
-    finally:
-        spark.conf.set(key, str(former))
+_KEYS = ("spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled")
+_INTERPRETED, _PLANNED_ONCE, _AS_USUAL = ["false", "false"], ["true", "false"], ["true", "true"]
+
+
+@pytest.fixture
+def usual(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session as users have it: it compiles queries, and plans them again after each shuffle."""
+    former = {key: spark.conf.get(key) for key in _KEYS}
+    for key in former:
+        spark.conf.set(key, "true")
+    yield spark
+    for key, value in former.items():
+        spark.conf.set(key, str(value))
+
+
+@pytest.mark.parametrize(
+    ("rows", "inside"),
+    [
+        (0, _INTERPRETED),
+        (LITTLE_ROWS - 1, _INTERPRETED),
+        (LITTLE_ROWS, _PLANNED_ONCE),
+        (FEW_ROWS - 1, _PLANNED_ONCE),
+        (FEW_ROWS, _AS_USUAL),
+    ],
+)
+def test_queries_of_few_events_are_planned_once_and_of_very_few_interpreted(
+    usual: SparkSession, rows: int, inside: list[str]
+) -> None:
+    with for_events(usual, rows):
+        assert [usual.conf.get(key) for key in _KEYS] == inside
+    assert [usual.conf.get(key) for key in _KEYS] == _AS_USUAL
+
+
+@pytest.mark.parametrize(
+    ("size", "inside"),
+    [
+        (0, _INTERPRETED),
+        (LITTLE_BYTES - 1, _INTERPRETED),
+        (LITTLE_BYTES, _PLANNED_ONCE),
+        (SOME_BYTES - 1, _PLANNED_ONCE),
+        (SOME_BYTES, _AS_USUAL),
+    ],
+)
+def test_queries_of_small_results_are_planned_once_and_of_very_small_ones_interpreted(
+    usual: SparkSession, size: int, inside: list[str]
+) -> None:
+    with for_results(usual, size):
+        assert [usual.conf.get(key) for key in _KEYS] == inside
+    assert [usual.conf.get(key) for key in _KEYS] == _AS_USUAL

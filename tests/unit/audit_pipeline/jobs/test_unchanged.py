@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 from audit_pipeline.hours import by_day
-from audit_pipeline.jobs.days import AskedDays, note_of, results_mark
-from audit_pipeline.jobs.unchanged import MADE_FROM, made_from, published_again
+from audit_pipeline.jobs.days import AskedDays, note_of, recommended_mark, results_mark
+from audit_pipeline.jobs.unchanged import (
+    MADE_FROM,
+    MARK,
+    RECOMMENDED_FROM,
+    are_recommended,
+    made_from,
+    published_again,
+)
 from audit_pipeline.reading.published import STATE_TABLE, Manifest, read_manifest
 from audit_pipeline.results.settings import Settings, StormLimits
 from audit_pipeline.sources.landed import LandedSegments
@@ -37,8 +44,12 @@ class Built:
             day.isoformat(): note_of(None, day, LATER_US, 0, SETTINGS) | {"settings": results_mark(SETTINGS)}
             for day in by_day(self.scanned(None).touched)
         }
-        digest = made_from(SETTINGS, source.holes(LATER_US - SETTLED_US), source.set_aside)
-        self.former = Manifest("1", LATER_US, {STATE_TABLE: {"": (state,)}}, notes, summary={MADE_FROM: digest})
+        holes, wrong = source.holes(LATER_US - SETTLED_US), source.set_aside
+        digest = made_from(SETTINGS, holes, wrong)
+        mark = recommended_mark({}, notes, LATER_US, SETTINGS, holes, wrong, is_daily=False)
+        recommended = {MARK: mark, "clusters": []}
+        summary = {MADE_FROM: digest, RECOMMENDED_FROM: recommended}
+        self.former = Manifest("1", LATER_US, {STATE_TABLE: {"": (state,)}}, notes, summary=summary)
 
     def scanned(self, remembered: bytes | None) -> LandedSegments:
         return LandedSegments([str(self.segments)], remembered, LATER_US)
@@ -69,6 +80,9 @@ def test_whatever_is_new_needs_a_build(built: Built) -> None:
     assert built.again(asked=AskedDays(oldest=date(2027, 1, 1))) is None
     assert built.again(former=replace(built.former, pending=("2026-11-09T05",))) is None
     assert built.again(former=replace(built.former, summary={})) is None
+    # Limits were recommended before the last hours of the day.
+    open_day = {**built.former.summary, RECOMMENDED_FROM: {MARK: "of an open day", "clusters": []}}
+    assert built.again(former=replace(built.former, summary=open_day)) is None
     (day, *_) = built.former.days
     assert built.again(former=replace(built.former, days={day: {}})) is None
     # What was too young for the former build is judged now.
@@ -88,3 +102,12 @@ def test_a_segment_more_or_less_needs_a_build(built: Built) -> None:
     assert built.again() is not None
     request.unlink()
     assert built.again() is None
+
+
+def test_recommended_limits_stay_while_their_tables_and_days_do(built: Built) -> None:
+    made = built.former.summary[RECOMMENDED_FROM]
+    assert are_recommended(built.target, built.former, made)
+    assert not are_recommended(built.target, built.former, {**made, "clusters": ["new"]})
+    assert not are_recommended(built.target, replace(built.former, summary={}), made)
+    lost = {**built.former.files, "tried_limits": {"": ("tried_limits/20261110T000000-0000beef-00000.parquet",)}}
+    assert not are_recommended(built.target, replace(built.former, files=lost), made)

@@ -86,11 +86,11 @@ def test_a_published_manifest_reads_back(tmp_path: Path) -> None:
     publish(target, manifest)
     assert read_manifest(target) == manifest
     target.put(MANIFEST, b'{"format": 2}')
-    with pytest.raises(BadUseError, match="format 2, but this version reads format 4: give another folder"):
+    with pytest.raises(BadUseError, match="format 2, but this version reads format 5: give another folder"):
         read_manifest(target)
 
 
-@pytest.mark.parametrize("torn", [b"", b'{"format": 3, "fil', b"[]", b'{"format": 4}', b"\xff\xfe{"])
+@pytest.mark.parametrize("torn", [b"", b'{"format": 3, "fil', b"[]", b'{"format": 5}', b"\xff\xfe{"])
 def test_a_manifest_that_is_damaged_is_not_taken_for_none(tmp_path: Path, torn: bytes) -> None:
     target = FolderTarget(tmp_path)
     target.put(MANIFEST, torn)

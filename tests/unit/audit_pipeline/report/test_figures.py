@@ -314,7 +314,7 @@ def test_the_answer_says_who_changed_what_last(report: Report) -> None:
     assert "Clients asked for 51 changes: 48 succeeded, 1 failed." in text
     assert (
         "The newest one, at 2026-11-22 15:04 UTC: User:platform from 10.4.0.5 asked to set retention.ms of topic "
-        f"orders of cluster {SHOP} (cancelled)."
+        f"orders of cluster {SHOP} (unknown: cancelled)."
     ) in text
 
 

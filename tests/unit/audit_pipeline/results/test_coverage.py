@@ -25,6 +25,7 @@ def test_each_number_counts_once_and_gaps_only_are_seen_where_nothing_else_is(sp
             change=events(
                 spark, "change", at(f"{DAY} 10:30:01", 2, broker_id=2), at(f"{DAY} 10:30:01", 3, broker_id=2)
             ),
+            connection_limit=events(spark, "connection_limit", at(f"{DAY} 10:30:02", 4, broker_id=2)),
             rollup=events(
                 spark,
                 "rollup",
@@ -50,7 +51,7 @@ def test_each_number_counts_once_and_gaps_only_are_seen_where_nothing_else_is(sp
         (DAY, f"{DAY} 23:50:00", "c1", 1, f"{DAY} 23:59:59.999999", f"{DAY} 23:59:59.999999", 1, 1, 1),
         (DAY, f"{DAY} 08:00:00", "c1", 1, f"{DAY} 08:00:00", f"{DAY} 08:00:00", 0, 1, 10),
         (NEXT, f"{NEXT} 00:00:00", "c1", 1, f"{NEXT} 00:00:00", f"{NEXT} 00:02:00", 1 + 10 + 7 + 7, 0, 0),
-        (DAY, f"{DAY} 10:30:00", "c1", 2, f"{DAY} 10:30:00", f"{DAY} 10:30:01", 3, 0, 0),
+        (DAY, f"{DAY} 10:30:00", "c1", 2, f"{DAY} 10:30:00", f"{DAY} 10:30:02", 4, 0, 0),
         (DAY, f"{DAY} 11:00:00", "c1", 3, f"{DAY} 11:00:00", f"{DAY} 11:00:00", 0, 1, 1),
         (DAY, f"{DAY} 12:00:00", "c1", 3, f"{DAY} 12:00:00", f"{DAY} 12:00:00", 0, 1, 3),
     )

@@ -32,6 +32,15 @@ def test_an_hour_is_touched_until_it_is_settled_whatever_is_built_beside_it(tmp_
     assert look(tmp_path, first.remembered()).touched == SECOND
 
 
+def test_rows_are_counted_for_all_tables_or_for_some(tmp_path: Path) -> None:
+    write_week(WEEK, tmp_path)
+    found, hours = look(tmp_path), FIRST | SECOND
+    rows = {table: found.rows_of(hours, tables=[table]) for table in ("request", "connection", "partition")}
+    assert min(rows.values()) > 0
+    assert found.rows_of(hours, tables=rows) == sum(rows.values()) < found.rows_of(hours)
+    assert found.rows_of(hours, tables=()) == 0
+
+
 def test_files_that_go_while_a_build_is_at_work_are_those_of_an_hour_that_it_has_built(tmp_path: Path) -> None:
     """Even without an earlier build of it: a new one would lose events of the hour."""
     write_week(WEEK, tmp_path)

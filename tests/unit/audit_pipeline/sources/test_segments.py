@@ -95,7 +95,7 @@ def test_a_page_that_is_damaged_is_not_forgotten(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("changed_s", [0, 1])
 def test_a_file_that_is_written_again_is_read_again_to_its_end(changed_s: int, tmp_path: Path) -> None:
-    """Its size and its footer do not show a changed page."""
+    """The size and the footer of the file do not show a changed page."""
     data = bytearray(packed(rows(*range(OPENED_US, OPENED_US + 500)), FOOTER))
     FolderTarget(tmp_path).put(PATH, bytes(data))
     counted = looked_at(tmp_path)

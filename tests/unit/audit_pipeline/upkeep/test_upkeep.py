@@ -55,7 +55,7 @@ def test_the_hour_that_is_not_over_is_left_alone(copied: Path) -> None:
 
 
 def test_a_segment_that_reappears_after_its_merge_is_not_merged_again(copied: Path) -> None:
-    """Its merged file and a new one would share events, and only one of them could count."""
+    """The merged file and a new one would share events, and only one of them could count."""
     first, second = sorted({path.name.rpartition("-")[2] for path in copied.glob("request/**/*.parquet")})[:2]
     before = all_rows(copied)
     again = {path: path.read_bytes() for name in (first, second) for path in copied.rglob(f"*-{name}")}
@@ -324,7 +324,7 @@ def test_a_segment_that_is_there_twice_is_found(copied: Path) -> None:
 
 
 def test_a_spool_that_is_still_there_when_its_segment_was_merged_is_not_landed_again(tmp_path: Path) -> None:
-    """Its lander was killed before it deleted the spool, and another lander of the same target does the upkeep."""
+    """The lander was killed before it deleted the spool, and another lander of the same target does the upkeep."""
     spools, target = tmp_path / "spools", FolderTarget(tmp_path / "segments")
     bench = AuditBench(OsFileSystem(), spools, segment_ms="1000")
     for _ in range(4):

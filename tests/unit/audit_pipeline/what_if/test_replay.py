@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from audit_pipeline.what_if.attempts import ABANDONED, Attempt, Limit, Outcome, RecordedEvent, recording_of
+from audit_pipeline.what_if.attempts import ABANDONED, Attempt, Limit, Outcome, RecordedEvent
 from audit_pipeline.what_if.limits import LimitsToTry
+from audit_pipeline.what_if.recording import recording_of
 from audit_pipeline.what_if.replay import replay
 from connection_limits.errors import InvalidLimitError
 from connection_limits.settings import QuotaSettings, Strategy

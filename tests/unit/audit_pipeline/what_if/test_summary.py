@@ -27,10 +27,10 @@ def rejected(limit: Limit) -> Course:
 def test_each_connection_counts_in_the_row_of_its_limit() -> None:
     summary = Summary()
     delays = [attempt("10.0.0.1", accepted(0), accepted(number, RATE)) for number in range(1, 101)]
-    summary.add(delays, {"10.0.0.1": "app"}, 0)
-    summary.add(
-        [attempt("10.0.0.2", accepted(5), rejected(GROUP)), attempt("10.0.0.3", accepted(0), accepted(0))], {}, 2
-    )
+    others = [attempt("10.0.0.2", accepted(5), rejected(GROUP)), attempt("10.0.0.3", accepted(0), accepted(0))]
+    for each in [*delays, *others]:
+        summary.add(each)
+    summary.note({"10.0.0.1": "app"}, 2)
     rows = summary.by_limit(LIMITS)
     assert [(row["quota"], row["connections"]) for row in rows] == [("shop/clients", 100), ("shop/range", 1), (None, 1)]
     first, second, _ = rows
@@ -47,15 +47,13 @@ def test_each_connection_counts_in_the_row_of_its_limit() -> None:
 def test_what_the_log_cannot_tell_is_said_only_if_it_matters() -> None:
     assert list(unknown(Summary())) == []
     summary = Summary()
-    summary.add(
-        [
-            attempt("10.0.0.1", accepted(0), rejected(GROUP)),
-            attempt("10.0.0.1", rejected(GROUP), accepted(0)),
-            attempt("10.0.0.1", accepted(3), accepted(9, RATE)),
-        ],
-        {},
-        4,
-    )
+    for each in (
+        attempt("10.0.0.1", accepted(0), rejected(GROUP)),
+        attempt("10.0.0.1", rejected(GROUP), accepted(0)),
+        attempt("10.0.0.1", accepted(3), accepted(9, RATE)),
+    ):
+        summary.add(each)
+    summary.note({}, 4)
     sentences = list(unknown(summary))
     assert [sentence.split()[0] for sentence in sentences] == ["1", "1", "1", "clients", "4"]
     assert "tried again" in sentences[0]

@@ -32,6 +32,7 @@ from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import encode_response
+from broker_runtime.wire.reply import Parts
 from kafka_bytes.batches import encode_batch
 from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.inline_executor import InlineExecutor
@@ -194,7 +195,7 @@ async def test_a_node_that_knows_more_than_the_controller_says_so_and_believes_i
 
 
 async def test_a_controller_with_another_history_is_believed_though_it_has_come_further() -> None:
-    """It was restored too, but has written more since than this node has ever seen."""
+    """The controller was restored too, but has written more since than this node has ever seen."""
     fs = MemoryFileSystem()
     async with controller(fs) as source:
         older = fs.power_loss(random.Random(1))
@@ -242,7 +243,7 @@ class Standbys(LoopbackLink):
         self.left = 2
         self.asked = 0
 
-    async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
+    async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> Parts:
         self.asked += 1
         if not self.left:
             return await super().exchange(api_key, version, body)
@@ -259,7 +260,7 @@ class Standbys(LoopbackLink):
             "responses": [{"topic": METADATA_TOPIC, "partitions": [part]}],
         }
         whole = encode_response(api_key, version, 0, content)
-        return memoryview(whole)[len(response_prefix(api_key, version, 0, 0)) :]
+        return (memoryview(whole)[len(response_prefix(api_key, version, 0, 0)) :],)
 
     def move_on(self) -> None:
         self.left -= 1

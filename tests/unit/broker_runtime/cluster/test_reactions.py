@@ -11,7 +11,7 @@ from tests.support.fakes.manual_clock import ManualClock
 
 
 class Loop:
-    """`due` runs the timer that was set last, `time_slice` the callbacks of the next iteration."""
+    """An event loop. `due` runs the timer that was set last, `time_slice` the callbacks of the next iteration."""
 
     def __init__(self) -> None:
         self.set: list[tuple[float, Callable[[], None]]] = []

@@ -256,6 +256,21 @@ def test_an_adaptive_minimum_is_at_most_the_maximum(metadata: Metadata) -> None:
     alter(metadata, BROKER, "", (p99, Operation.SET, "20"))
 
 
+def test_a_rate_of_the_cluster_does_not_adapt(metadata: Metadata) -> None:
+    p99, scope = "connection.quota.adaptive.p99.ms", "connection.quota.scope"
+    for prefix in ("", "listener.name.external."):
+        alter(metadata, BROKER, "", (f"{prefix}{scope}", Operation.SET, "cluster"))
+        code, message = refusal(metadata, BROKER, "", (f"{prefix}{p99}", Operation.SET, "20"))
+        assert (code, message) == (
+            ErrorCode.INVALID_REQUEST,
+            f"Invalid {prefix}{scope} cluster: {prefix}{p99} is set, and each broker adapts its rate alone; remove one "
+            "of the two",
+        )
+        alter(metadata, BROKER, "", (f"{prefix}{scope}", Operation.SET, "broker"), (f"{prefix}{p99}", 0, "20"))
+    code, message = refusal(metadata, BROKER, "", (scope, Operation.SET, "planet"))
+    assert "must be one of: broker, cluster" in message
+
+
 def test_the_default_of_zero_is_allowed_with_overrides_for_some_addresses(metadata: Metadata) -> None:
     alter(metadata, BROKER, "", ("max.connections.per.ip.overrides", 0, "127.0.0.1:5,[::1]:6,host-1:7"))
     alter(metadata, BROKER, "", ("max.connections.per.ip", 0, "0"))

@@ -11,6 +11,7 @@ from broker_runtime.coordination.replicated_log import BatchRefusedError, Leader
 from broker_runtime.coordination.runtime import CoordinatorRuntime
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.records.batching import KeyValue
 from tests.support.groups.tally import Added, Tally, TallyDecision, TallyShard
 from tests.support.logs.logs import LogHouse, read_all
@@ -68,6 +69,24 @@ def test_a_large_record_has_its_own_batch_and_its_refusal_does_not_affect_others
     assert led.append(b"4") == 3
     led.durable.flush()
     assert led.batches == [1, 1, 1, 1]
+
+
+def test_many_records_are_encoded_in_steps_and_become_one_batch_after_the_gathered_records() -> None:
+    led = Led()
+    assert led.append(b"1") == 0
+    steps = led.durable.append_in_steps(of(*[b""] * 100))
+    for _ in range(5):
+        next(steps)
+    assert led.batches == [], "nothing is written before all records are encoded"
+    assert (at_once(steps), led.batches) == (1, [1, 100])
+
+
+def test_many_records_that_the_partition_refuses_leave_the_gathered_ones() -> None:
+    led = Led()
+    led.append(b"1")
+    with pytest.raises(KafkaError) as refused:
+        at_once(led.durable.append_in_steps(of(*[bytes(BATCH_BYTES_MAX)] * 3)))
+    assert (refused.value.code, led.batches) == (ErrorCode.MESSAGE_TOO_LARGE, [1])
 
 
 def test_records_without_content_fill_a_batch_too() -> None:

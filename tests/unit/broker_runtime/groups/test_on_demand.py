@@ -8,8 +8,9 @@ from typing import cast
 
 import pytest
 
+from broker_runtime.coordination import service_on_demand
 from broker_runtime.coordination.runtime import TermPhase
-from broker_runtime.groups import on_demand, service
+from broker_runtime.groups import service
 from broker_runtime.groups.on_demand import SERVICE, GroupsOnDemand
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.on_demand import Importer
@@ -59,8 +60,8 @@ class Node(CoordinatingBroker):
 
 @pytest.fixture(autouse=True)
 def not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_demand, "imported", lambda _: None)
-    monkeypatch.setattr(on_demand, "_RETRY_S", 0.001)
+    monkeypatch.setattr(service_on_demand, "imported", lambda _: None)
+    monkeypatch.setattr(service_on_demand, "_RETRY_S", 0.001)
 
 
 async def until(condition: Callable[[], object]) -> None:

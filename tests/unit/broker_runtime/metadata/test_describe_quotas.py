@@ -4,12 +4,15 @@ import pytest
 
 from broker_runtime.controller.clients.client_quotas import EntityParts, QuotaChange, alter_quotas
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.areas.quotas import CONNECTION_GROUP, MEMBER_KEY, ClientQuotaRecord
 from broker_runtime.metadata.describe_quotas import Component, Match, describe_quotas
-from broker_runtime.slicing.steps import at_once
+from broker_runtime.slicing.steps import Steps, at_once, let_go
+from tests.support.requests.step_sizes import objects_of_a_step
 from tests.support.worlds.controller import Metadata
 
 RATE = "connection_creation_rate"
 IP = "ip"
+ENTITIES = 4_000
 USER = [("user", "u")]
 USER_AND_CLIENT: EntityParts = [("user", "u"), ("client-id", None)]
 
@@ -65,3 +68,28 @@ def test_filters_that_are_refused(components: list[tuple[str, int, str | None]],
         at_once(describe_quotas([Component(*c) for c in components], False, Metadata().image))
     assert refused.value.code == code
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "components",
+    [[], [(IP, Match.SPECIFIED, None)], [(CONNECTION_GROUP, Match.SPECIFIED, None)]],
+    ids=["all quotas", "those of addresses", "members of a group"],
+)
+def test_no_step_makes_many_objects_or_frees_many(components: list[tuple[str, int, str | None]]) -> None:
+    """Making or freeing an object for each quota in one step would block the event loop for milliseconds."""
+    metadata = Metadata()
+    group = metadata.image.connection_groups
+    for number in range(ENTITIES):
+        address = f"10.0.{number // 256}.{number % 256}"
+        of_group = ((CONNECTION_GROUP, "g"), (IP, address))
+        for record in (ClientQuotaRecord(((IP, address),), RATE, 1.0), ClientQuotaRecord(of_group, MEMBER_KEY, 1.0)):
+            metadata.image.apply(record, metadata.image.next_offset)
+    assert len(group["g"].members) == ENTITIES
+
+    def answer() -> Steps[None]:
+        found = yield from describe_quotas([Component(*c) for c in components], False, metadata.image)
+        assert len(found) == ENTITIES
+        yield from let_go(found)
+
+    # A page of `in_order` has 500 entities, each with some objects as its key.
+    assert objects_of_a_step(answer()) < ENTITIES / 2

@@ -23,6 +23,10 @@ from connection_limits.settings import UNLIMITED, IpAction, QuotaSettings, Strat
         (keys.QUOTA_WINDOW_SIZE_SECONDS, BrokerConfig.quota_window_size_seconds),
         (keys.CONNECTION_QUOTA_STRATEGY, BrokerConfig.connection_quota_strategy),
         (keys.CONNECTION_QUOTA_IP_ACTION, BrokerConfig.connection_quota_ip_action),
+        (keys.CONNECTION_QUOTA_ADAPTIVE_P99, BrokerConfig.connection_quota_adaptive_p99_ms),
+        (keys.CONNECTION_QUOTA_ADAPTIVE_MIN_RATE, BrokerConfig.connection_quota_adaptive_min_rate),
+        (keys.TRACKED_IPS_MAX, BrokerConfig.connection_quota_tracked_ips_max),
+        (keys.COUNT_ABANDONED, BrokerConfig.connection_quota_count_abandoned),
     ],
 )
 def test_a_key_has_its_name(name: str, key: object) -> None:

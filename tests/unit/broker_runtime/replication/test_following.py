@@ -141,7 +141,7 @@ def made_from_a_cleaned_log() -> LogHouse:
 
 
 def test_records_of_a_deposed_leader_are_truncated_where_the_new_leader_has_a_gap() -> None:
-    """It does not lie behind the start of the next epoch as the new leader knows it."""
+    """The cut does not lie behind the start of the next epoch as the new leader knows it."""
     ours, theirs = made_from_a_cleaned_log(), LogHouse()
     append_keyed(theirs, (b"other", b"v"))
     for value in (b"1", b"2", b"lost", b"lost too"):

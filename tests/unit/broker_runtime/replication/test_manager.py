@@ -65,7 +65,7 @@ def make_again(manager: ReplicaManager, leader: int = ME) -> None:
 
 
 def test_a_removed_topics_log_accepts_no_records_while_it_waits_for_its_deletion() -> None:
-    """They would be acknowledged to producers of the topic that has the name now, and then deleted."""
+    """The records would be acknowledged to producers of the topic that has the name now, and then deleted."""
     house = LogHouse()
     manager = manager_of(house)
     make_again(manager)

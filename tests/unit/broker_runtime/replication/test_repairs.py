@@ -190,7 +190,7 @@ def test_a_replica_that_its_leader_cannot_mend_is_mended_by_a_third_one() -> Non
 
 
 def test_a_follower_with_the_same_damage_as_its_leader_continues_to_follow() -> None:
-    """It lacks nothing that the leader has, and later records should be on more than one disk."""
+    """The follower lacks nothing that the leader has, and later records should be on more than one disk."""
     cluster = Cluster()
     for broker in cluster.brokers.values():
         broker.damage(7)
@@ -459,7 +459,7 @@ def test_a_replica_that_may_be_elected_is_not_cut(isr: tuple[int, ...], elr: tup
 
 
 def test_a_replica_keeps_what_its_leader_cannot_read_elsewhere() -> None:
-    """If it were cut, the only copy of other records would be gone."""
+    """A cut of the replica would lose the only copy of other records."""
     cluster = _with_a_damaged_cleaned_part()
     cluster.brokers[1].damage(30, at=HEADER_BYTES + 2, find=False)
     cluster.elect(1, EPOCH, isr=(1,), change=1)

@@ -1,14 +1,18 @@
 """Objects of steps that end early are freed some at a time."""
 
 import asyncio
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from broker_runtime.errors import ProtocolError
+from broker_runtime.slicing.letting_go import freed
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.steps import Steps
 from tests.support.fakes.manual_clock import ManualClock
+from tests.support.requests.step_sizes import objects_of_a_step
 
 OBJECTS = 2_000
 FREED_S = 1e-5
@@ -100,3 +104,13 @@ async def test_objects_with_other_references_are_unchanged(loop: Loop) -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert shared == [{"a": [1, 2]}, (3, [4])]
+
+
+@pytest.mark.parametrize("kind", [dict, set, list, deque])
+def test_a_large_container_is_emptied_in_steps(kind: Callable[[Any], Any]) -> None:
+    texts = [f"number {number}" for number in range(OBJECTS)]
+    content = dict.fromkeys(texts) if kind is dict else texts
+    held = [kind(content)]
+    del content, texts
+    assert objects_of_a_step(freed(held)) < OBJECTS / 1.5
+    assert not held

@@ -13,7 +13,7 @@ STEP_S = 0.0005
 
 
 class Work:
-    """Notes each of its steps; a step takes half a millisecond."""
+    """Work that notes each of its steps; a step takes half a millisecond."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -228,3 +228,55 @@ async def test_a_cancelled_coroutine_gives_its_room_back_whether_it_has_it_or_no
     await tasks[3]
     assert await work.slices.add(work.steps("all room", 1), 100) == "all room"
     assert len(work.slices) == 0
+
+
+class Brake:
+    """Lets work pause while it is `on`."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.paused: list[Callable[[], None]] = []
+
+    def is_due(self) -> bool:
+        return self.on
+
+    def begin(self, resume: Callable[[], None]) -> None:
+        self.paused.append(resume)
+
+    def release(self) -> None:
+        self.on = False
+        while self.paused:
+            self.paused.pop()()
+
+
+async def test_work_pauses_between_two_steps_and_other_work_continues(work: Work) -> None:
+    brake = Brake()
+    a, b = work.slices.add(work.steps("a", 6), pausing=brake), work.slices.add(work.steps("b", 6))
+    await until(lambda: "b" in work.log)
+    brake.on = True
+    assert await b == "b"
+    assert work.log.count("a") < 6
+    assert (len(brake.paused), len(work.slices), a.done()) == (1, 0, False)
+    brake.release()
+    assert await a == "a"
+
+
+async def test_a_pause_ends_a_slice_at_its_next_step(work: Work) -> None:
+    brake = Brake()
+    brake.on = True
+    steps = work.steps("a", 6)
+    done, _ = work.slices.begin(steps, brake)
+    assert (done, work.log) == (False, ["a"])
+    steps.close()
+
+
+async def test_work_that_is_cancelled_while_it_pauses_ends_when_it_is_resumed(work: Work) -> None:
+    brake = Brake()
+    brake.on = True
+    a = work.slices.add(work.steps("a", 6), pausing=brake)
+    await until(lambda: len(brake.paused) == 1)
+    a.cancel()
+    for resume in brake.paused:
+        resume()
+    await until(lambda: len(work.slices) == 0)
+    assert "a" not in work.log

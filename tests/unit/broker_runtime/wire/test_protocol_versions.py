@@ -21,6 +21,7 @@ DIGESTS = {
     4: "a51774c26b38dbb5",
     5: "9cc536bd7367990b",
     6: "82c62cfef29188a7",
+    7: "39c6df0c217cf64b",
 }
 """Digest of each step. A step that is here never changes.
 

@@ -232,7 +232,7 @@ def test_an_invalid_range_changes_nothing(member: str) -> None:
 
 
 def test_connections_of_who_had_the_address_before_do_not_count() -> None:
-    """They may hang for minutes after a node disappeared without closing them."""
+    """The connections may hang for minutes after a node disappeared without closing them."""
     scene = Scene()
     scene.group("each", A, max_connections=2)
     scene.group("all", A, max_connections=3, shared=1)

@@ -12,7 +12,7 @@ from sluicegate_operator.kube.cache.cached_object import CachedObject, Reader, r
 from sluicegate_operator.kube.cache.undeclared import UndeclaredFields
 from sluicegate_operator.kube.http.errors import KubeConflictError
 from sluicegate_operator.kube.http.kinds import CONNECTION_QUOTA
-from sluicegate_operator.planning.external.external import why_governed
+from sluicegate_operator.planning.external.external_status import why_governed
 from sluicegate_operator.planning.status.conditions import conditions, ready
 from sluicegate_operator.settings import read_settings
 from tests.support.fakes.kube.memory_kube import MemoryKube

@@ -94,6 +94,11 @@ def warned(applied: Json, around: list[Json], old: Json | None = None, **more: A
             SHOP,
             "the audit log of BrokerCluster shop is not landed",
         ),
+        (
+            quota({"ip": "10.0.0.9"}, maxConnectionCreationRate=300, scope="Cluster"),
+            [external()],
+            "cluster shop has runtime External, and Apache Kafka has no rates of all brokers together; remove scope",
+        ),
     ],
     ids=lambda value: "" if isinstance(value, list | str) else value["kind"],
 )

@@ -7,6 +7,7 @@ import pytest
 from sluicegate_operator.fleet.kafka.asking import NoBrokerError, Unreachable
 from sluicegate_operator.fleet.kafka.broker_limits import apply_actions, observe_limits
 from sluicegate_operator.kafka_admin.quotas import ALTERED_A_REQUEST
+from sluicegate_operator.planning.limits.connection_groups import group_limits, membership
 from sluicegate_operator.planning.limits.limits import (
     DesiredLimits,
     LimitKey,
@@ -24,7 +25,7 @@ from sluicegate_operator.quotas.brokers import (
     enforce,
 )
 from sluicegate_operator.quotas.kept_limits import Keep
-from sluicegate_operator.quotas.model import Limits, TargetKey, TargetKind
+from sluicegate_operator.quotas.model.targets import Limits, TargetKey, TargetKind
 from sluicegate_operator.quotas.state.ledger import LimitLedger
 from sluicegate_operator.quotas.state.unconfirmed_limits import AGAIN_S
 from tests.support.fakes.scripted_cluster import REFUSED, ScriptedCluster
@@ -152,7 +153,7 @@ async def test_a_silent_broker_does_not_delay_the_others() -> None:
 
 
 async def test_a_frozen_broker_costs_the_others_less_than_a_second() -> None:
-    """It accepts connections and never answers, and it is the first that changes would go through."""
+    """The frozen broker accepts connections and never answers, and is the first through which changes would go."""
     cluster = ScriptedCluster(brokers=3)
     for api_key in (32, 44, 48, 49):
         cluster.peers[0].script(api_key, lambda _: None)
@@ -263,6 +264,56 @@ async def test_only_unanswered_limits_of_a_large_change_count_as_failures() -> N
     assert {failure.action for failure in failures} == not_set
 
 
+OF_CLUSTER = group_limits("default/q", 300, None, shared=True, observe=False, of_cluster=True)
+MEMBER = membership("default/q", {"10.0.0.1": 1.0})
+
+
+async def test_a_controller_of_an_earlier_release_gets_a_limit_of_each_broker_in_place_of_none() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    cluster.refused_group_keys.add("cluster")
+    cluster.refused.add("cluster")
+    scope = "listener.name.external.connection.quota.scope"
+    result = await run(cluster, DesiredLimits({EXTERNAL_RATE: "300", scope: "cluster"}, OF_CLUSTER | MEMBER))
+    assert cluster.defaults == {EXTERNAL_RATE: "300"}
+    ((group, _), *_), ((member, _), *_) = OF_CLUSTER, MEMBER
+    assert cluster.groups == {group: {"connection_creation_rate": 300.0, "shared": 1.0}, member: {"member": 1.0}}
+    refused = {key for failure in result.failures for key in failure.action.keys}
+    assert refused == {scope, (group, "cluster")}
+    assert states(result) == [EnforcementState.LAGGING] * 2
+
+
+@pytest.mark.parametrize("to_group", [True, False])
+async def test_an_address_has_a_limit_at_each_moment_while_its_quota_changes_its_form(to_group: bool) -> None:
+    cluster = ScriptedCluster(brokers=1)
+    forms = [DesiredLimits({}, ip_rates({"10.0.0.1": 5.0})), DesiredLimits({}, OF_CLUSTER | MEMBER)]
+    before, after = forms if to_group else reversed(forms)
+    await run(cluster, before)
+    [peer] = cluster.peers
+    alter, limited = peer._answers[ALTER_CLIENT_QUOTAS], list[bool]()
+
+    def watched(request: PeerRequest) -> bytes | None:
+        answer = alter(request)
+        limited.append(bool(cluster.ip_rates) or all(any(values.values()) for values in cluster.groups.values()))
+        return answer
+
+    peer.script(ALTER_CLIENT_QUOTAS, watched)
+    assert (await run(cluster, after)).is_complete
+    assert limited == [True, True]
+    assert bool(cluster.ip_rates) is not to_group
+
+
+async def test_an_address_keeps_its_limit_if_brokers_refuse_the_group_that_replaces_it() -> None:
+    cluster = ScriptedCluster(brokers=1)
+    await run(cluster, DesiredLimits({}, ip_rates({"10.0.0.1": 5.0, "10.0.0.2": 5.0})))
+    cluster.refused_group_keys.add("shared")
+    result = await run(cluster, DesiredLimits({}, OF_CLUSTER | MEMBER))
+    assert cluster.ip_rates == {"10.0.0.1": 5.0}, "the other address has no new limit"
+    assert not result.is_complete
+    cluster.refused_group_keys.clear()
+    assert (await run(cluster, DesiredLimits({}, OF_CLUSTER | MEMBER))).is_complete
+    assert cluster.ip_rates == {}
+
+
 class LateBroker:
     """The first of two brokers accepts the next change of a rate, does not answer, and applies it much later."""
 
@@ -302,7 +353,7 @@ class LateBroker:
         self._alter(request)
 
     async def next_look(self) -> None:
-        wait_s = self.ledger.doubts.next_look_s(self.ledger.silent) - asyncio.get_running_loop().time()
+        wait_s = self.ledger.doubts.next_read_s(self.ledger.silent) - asyncio.get_running_loop().time()
         assert wait_s <= AGAIN_S
         await asyncio.sleep(wait_s)
 

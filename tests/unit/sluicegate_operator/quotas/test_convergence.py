@@ -52,7 +52,20 @@ def written_of(targets: list[Json], **more: Any) -> st.SearchStrategy[Json]:
     return st.builds(lambda one, other: {**one, **other}, st.sampled_from(limits), rest)
 
 
+OF_CLUSTER: st.SearchStrategy[Json] = st.sampled_from(
+    [
+        {"target": target, "maxConnectionCreationRate": 2, "scope": "Cluster", **more}
+        for target, more in (
+            ({"broker": {}}, {}),
+            ({"listener": "EXTERNAL"}, {"maxConnections": 2}),
+            ({"ip": "10.0.0.1"}, {"maxConnections": 2}),
+            ({"cidr": "10.0.0.0/8"}, {"limitIs": "Shared"}),
+            (WORKLOAD, {"limitIs": "Shared", "mode": "Observe"}),
+        )
+    ]
+)
 QUOTAS = st.one_of(
+    OF_CLUSTER,
     written_of([{"broker": {}}, {"listener": "EXTERNAL"}, {"ip": "10.0.0.1"}]),
     written_of([{"cidr": "10.0.0.0/8"}, WORKLOAD], limitIs=st.just("Shared"), mode=st.just("Observe")),
     written_of([WORKLOAD]),
@@ -72,7 +85,13 @@ CHANGES = st.lists(
     max_size=10,
 )
 CONFIGS = some(
-    ["max.connections", "max.connections.per.ip.overrides", "listener.name.external.max.connections", "num.io.threads"],
+    [
+        "max.connections",
+        "max.connections.per.ip.overrides",
+        "listener.name.external.max.connections",
+        "listener.name.external.connection.quota.scope",
+        "num.io.threads",
+    ],
     st.sampled_from(["1", "2"]),
 )
 OBSERVED = st.builds(
@@ -83,7 +102,7 @@ OBSERVED = st.builds(
         [
             ip_rate(None),
             ip_rate("10.0.0.1"),
-            *group_limits("default/a", 5, 6, shared=True, observe=True),
+            *group_limits("default/a", 5, 6, shared=True, observe=True, of_cluster=True),
             *listed("default/a", "10.0.0.0/8", "10.1.0.1"),
         ],
         st.sampled_from([1.0, 7.0]),

@@ -32,6 +32,21 @@ def limits(documents: Sequence[dict[str, Any]]) -> QuotaPlan:
     return plan_quotas(found.clusters[0], found.of_kind(BrokerListener), found.of_kind(ConnectionQuota))
 
 
+def test_a_changed_scope_is_a_phrase() -> None:
+    shop = [cluster(), listener()]
+    one = quota("a", {"listener": "PUBLIC"}, 50)
+    shares = one | {"spec": one["spec"] | {"maxConnectionCreationRate": 300, "scope": "Cluster"}}
+    words = "300/s of all brokers together"
+    assert changed_limits(limits([*shop, one]), limits([*shop, shares])) == [f"listener PUBLIC 50/s -> {words}"]
+    assert changed_limits(limits([*shop, shares]), limits([*shop, one])) == [f"listener PUBLIC {words} -> 50/s"]
+    address = quota("a", {"ip": "10.0.0.1"}, 50)
+    of_all = address | {"spec": address["spec"] | {"scope": "Cluster"}}
+    assert changed_limits(limits([*shop, address]), limits([*shop, of_all])) == [
+        "ip 10.0.0.1 (of the cluster) no limit -> 50/s of all brokers together",
+        "ip 10.0.0.1 50/s -> no limit",
+    ]
+
+
 def test_changed_limits_are_phrases_for_people() -> None:
     shop = [cluster(), listener()]
     before = limits([*shop, quota("a", {"broker": {}}, 5), quota("b", {"ip": "127.0.1.7"}, 9)])

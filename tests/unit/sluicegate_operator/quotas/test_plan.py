@@ -21,14 +21,10 @@ from sluicegate_operator.planning.limits.limits import (
     ip_rates,
     is_limit_key,
 )
-from sluicegate_operator.quotas import model as quotas
-from sluicegate_operator.quotas.model import (
-    Limits,
-    QuotaOutcome,
-    TargetKey,
-    TargetKind,
-    while_open,
-)
+from sluicegate_operator.quotas.model import strictest
+from sluicegate_operator.quotas.model.quota_keys import while_open
+from sluicegate_operator.quotas.model.targets import LimitField, Limits, TargetKey, TargetKind
+from sluicegate_operator.quotas.model.verdicts import QuotaOutcome
 from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas
 from tests.support.manifests.bad_manifests import cluster, external, listener, quota
 from tests.support.manifests.quota_manifests import adaptive
@@ -95,6 +91,24 @@ def plan(*quotas: ConnectionQuota, of: BrokerCluster | None = None) -> QuotaPlan
             },
             {},
             id="an adaptive rate of the broker has no prefix",
+        ),
+        pytest.param(
+            {"listener": "EXTERNAL"},
+            {"maxConnectionCreationRate": 300, "maxConnections": 80, "scope": "Cluster"},
+            {
+                EXTERNAL_RATE: "300",
+                "listener.name.external.connection.quota.scope": "cluster",
+                "listener.name.external.max.connections": "80",
+            },
+            {},
+            id="a rate of the cluster has a scope",
+        ),
+        pytest.param(
+            {"broker": {}},
+            {"maxConnectionCreationRate": 300, "scope": "Cluster"},
+            {"max.connection.creation.rate": "300", "connection.quota.scope": "cluster"},
+            {},
+            id="a rate of all listeners of the cluster has no prefix",
         ),
         pytest.param(
             {"listener": "EXTERNAL"},
@@ -397,20 +411,20 @@ def test_a_cluster_elsewhere_gets_what_is_desired_and_loses_nothing_else(
 def test_planning_many_quotas_on_one_target_looks_at_each_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
 
-    def counted(one: ConnectionQuota, limit: quotas.LimitField) -> int | None:
+    def counted(one: ConnectionQuota, limit: LimitField) -> int | None:
         nonlocal looks
         looks += 1
         return limit_of(one, limit)
 
-    limit_of = quotas.limit_of
-    monkeypatch.setattr(quotas, "limit_of", counted)
+    limit_of = strictest.limit_of
+    monkeypatch.setattr(strictest, "limit_of", counted)
     rivals = [a_quota(f"q{number}", {"broker": {}}, maxConnectionCreationRate=number + 1) for number in range(200)]
     assert len(plan(*rivals).verdicts) == 200
     assert looks <= 4 * len(rivals)
 
 
 def test_brokers_that_no_client_can_reach_are_not_limited() -> None:
-    """They would lock out each other and the operator: the inter-broker listener is protected beside another one."""
+    """Brokers would lock out each other and the operator: the inter-broker listener is protected beside another one."""
     targets: list[dict[str, Any]] = [{"broker": {}}, {"defaultIp": {}}]
     quotas = [a_quota(f"q{at}", target, maxConnections=1) for at, target in enumerate(targets)]
     made = plan_quotas(a_cluster(), [], quotas)
@@ -447,3 +461,58 @@ def test_a_cluster_of_apache_kafka_has_no_adaptive_rates() -> None:
 def test_the_operator_owns_the_keys_of_adaptive_rates() -> None:
     assert is_limit_key(ADAPTIVE_P99)
     assert is_limit_key("connection.quota.adaptive.min.rate")
+
+
+SCOPE = "listener.name.external.connection.quota.scope"
+
+
+def test_of_a_rate_of_the_cluster_and_one_of_each_broker_the_lower_number_is_enforced() -> None:
+    shares = a_quota("shares", {"listener": "EXTERNAL"}, age=1, maxConnectionCreationRate=300, scope="Cluster")
+    for each, winner in ((299, "each"), (300, "shares"), (301, "shares")):
+        older = a_quota("each", {"listener": "EXTERNAL"}, age=9, maxConnectionCreationRate=each)
+        found = plan(shares, older)
+        assert found.desired.configs[EXTERNAL_RATE] == str(min(each, 300))
+        assert found.desired.configs.get(SCOPE) == ("cluster" if winner == "shares" else None)
+        assert found.verdicts[winner].outcome is QuotaOutcome.ACCEPTED
+        (lost,) = (verdict for name, verdict in found.verdicts.items() if name != winner)
+        assert lost.outcome is QuotaOutcome.CONFLICTED
+        if winner == "shares":
+            assert "the cluster's maxConnectionCreationRate 300 of ConnectionQuota shares" in lost.message
+
+
+def test_of_an_adaptive_rate_and_one_of_the_cluster_brokers_get_the_keys_of_one() -> None:
+    shares = a_quota("shares", {"listener": "EXTERNAL"}, maxConnectionCreationRate=300, scope="Cluster")
+    for most, keys in ((2000, {SCOPE}), (200, {ADAPTIVE_P99, ADAPTIVE_P99.replace("p99.ms", "min.rate")})):
+        found = plan(shares, a_quota("adapts", {"listener": "EXTERNAL"}, adaptive=adaptive(50, most)))
+        assert found.desired.configs.keys() == {EXTERNAL_RATE, *keys}
+
+
+def test_a_rate_of_the_cluster_that_becomes_one_of_each_broker_loses_its_scope() -> None:
+    target = {"listener": "EXTERNAL"}
+    shares = plan(a_quota("one", target, maxConnectionCreationRate=300, scope="Cluster")).desired
+    alone = plan(a_quota("one", target, maxConnectionCreationRate=100)).desired
+    seen = {0: ObservedLimits(default=shares.configs)}
+    assert [str(action) for action in diff_limits(alone, seen)] == [
+        f"all brokers: {EXTERNAL_RATE}=100, {SCOPE} removed"
+    ]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [{"broker": {}}, {"listener": "EXTERNAL"}, {"ip": "10.0.0.1"}, {"cidr": "10.0.0.0/8"}],
+    ids=str,
+)
+def test_a_cluster_of_apache_kafka_has_no_rate_of_all_brokers(target: dict[str, Any]) -> None:
+    shared: dict[str, Any] = {"limitIs": "Shared"} if "cidr" in target else {}
+    quota = a_quota("shares", target, maxConnectionCreationRate=300, scope="Cluster", **shared)
+    found = plan(quota, of=a_cluster(external()))
+    verdict = found.verdicts["shares"]
+    assert verdict.outcome is QuotaOutcome.UNSUPPORTED
+    assert "has no rates of all brokers together; remove scope" in verdict.message
+    assert found.desired == DesiredLimits(exclusive=False)
+
+
+def test_the_operator_owns_the_key_of_the_scope() -> None:
+    assert is_limit_key(SCOPE)
+    assert is_limit_key("connection.quota.scope")
+    assert not is_limit_key("connection.quota.strategy")

@@ -11,15 +11,18 @@ from hypothesis import strategies as st
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
 from sluicegate_operator.planning.limits.connection_groups import group_limits, membership, number_of_pod
 from sluicegate_operator.planning.limits.limits import DesiredLimits, LimitKey, ObservedLimits, QuotaKey, ip_rate
-from sluicegate_operator.quotas.kept_limits import Keep, keep_limits
-from sluicegate_operator.quotas.model import Limits, QuotaOutcome, TargetKey, TargetKind, pods_unknown
+from sluicegate_operator.planning.limits.order import in_phases
+from sluicegate_operator.quotas.kept_limits import Keep, differing, keep_limits
+from sluicegate_operator.quotas.model.targets import Limits, TargetKey, TargetKind
+from sluicegate_operator.quotas.model.verdicts import QuotaOutcome, pods_unknown
 from sluicegate_operator.quotas.plan import QuotaPlan
 from tests.support.manifests.bad_manifests import cluster, listener, quota
-from tests.support.manifests.quota_manifests import of_pods
+from tests.support.manifests.quota_manifests import adaptive, of_pods
 from tests.support.oracles.limits_model import apply_actions, diff_limits, group_of, listed, member_of
 from tests.support.worlds.planned_quotas import PlannedQuotas
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+EXTERNAL_RATE = "listener.name.external.max.connection.creation.rate"
 GENERATIONS = iter(range(1, 1_000_000))
 A, B = number_of_pod("a"), number_of_pod("b")
 
@@ -109,6 +112,20 @@ def members(quotas: Mapping[Any, float], group: str) -> set[str]:
             "10.0.0.1",
             id="an observed address is a group of one",
         ),
+        pytest.param(
+            {"ip": "10.0.0.1"},
+            {"maxConnectionCreationRate": 300, "maxConnections": 9, "scope": "Cluster"},
+            group_limits("default/q", 300, 9, shared=True, observe=False, of_cluster=True),
+            "10.0.0.1",
+            id="an address with a rate of the cluster is a group of one",
+        ),
+        pytest.param(
+            {"cidr": "10.0.0.0/8"},
+            {"maxConnectionCreationRate": 300, "limitIs": "Shared", "scope": "Cluster"},
+            group_limits("default/q", 300, None, shared=True, observe=False, of_cluster=True),
+            "10.0.0.0/8",
+            id="a range with a rate of the cluster",
+        ),
     ],
 )
 def test_one_quota_alone(
@@ -143,6 +160,7 @@ def test_limits_that_hold_beside_each_other_are_no_conflict() -> None:
     made = plan(
         a_quota("each", {"cidr": "10.0.0.0/8"}, maxConnections=5),
         a_quota("all", {"cidr": "10.0.0.0/8"}, maxConnections=90, limitIs="Shared"),
+        a_quota("both", {"cidr": "10.0.0.0/8"}, maxConnectionCreationRate=9, limitIs="Shared", scope="Cluster"),
         a_quota("what-if", {"cidr": "10.0.0.0/8"}, maxConnections=2, mode="Observe"),
         a_quota("or", {"cidr": "10.0.0.0/8"}, maxConnections=1, mode="Observe"),
         a_quota("pods", of_pods(), maxConnections=5),
@@ -248,6 +266,53 @@ def test_while_something_cannot_be_read_an_enforced_group_is_not_told_to_observe
     }
 
 
+def test_an_address_may_have_a_rate_of_each_broker_and_one_of_the_cluster() -> None:
+    made = plan(
+        a_quota("each", {"ip": "10.0.0.1"}, maxConnectionCreationRate=50),
+        a_quota("shares", {"ip": "10.0.0.1"}, maxConnectionCreationRate=100, scope="Cluster"),
+    )
+    assert made.desired.quotas[ip_rate("10.0.0.1")] == 50
+    assert groups(made.desired.quotas) == {"default/shares"}
+    assert not any(verdict.conflicts for verdict in made.verdicts.values())
+
+
+def test_a_group_without_a_rate_of_its_own_has_no_rate_of_the_cluster() -> None:
+    shared: dict[str, Any] = {"limitIs": "Shared", "scope": "Cluster"}
+    made = plan(
+        a_quota("strict", {"cidr": "10.0.0.0/8"}, maxConnectionCreationRate=5, maxConnections=9, **shared),
+        a_quota("counts", {"cidr": "10.0.0.0/8"}, maxConnectionCreationRate=6, maxConnections=3, **shared),
+    )
+    assert made.desired.quotas == {
+        **group_limits("default/strict", 5, None, shared=True, observe=False, of_cluster=True),
+        **listed("default/strict", "10.0.0.0/8"),
+        **group_limits("default/counts", None, 3, shared=True, observe=False),
+        **listed("default/counts", "10.0.0.0/8"),
+    }
+
+
+def test_while_something_cannot_be_read_a_rate_of_the_cluster_is_not_made_one_of_each_broker() -> None:
+    shared: dict[str, Any] = {"limitIs": "Shared"}
+    wanted = plan(a_quota("range", {"cidr": "10.0.0.0/8"}, maxConnectionCreationRate=500, **shared)).desired
+    had = plan(
+        a_quota("range", {"cidr": "10.0.0.0/8"}, maxConnectionCreationRate=300, scope="Cluster", **shared),
+        a_quota("gone", {"listener": "EXTERNAL"}, maxConnectionCreationRate=200, scope="Cluster"),
+    ).desired
+    seen = ObservedLimits(default=had.configs, quotas=had.quotas)
+    assert keep_limits(wanted, {1: seen}, Keep(all=True)) == had
+
+
+def test_while_something_cannot_be_read_brokers_keep_the_kind_of_rate_that_they_have() -> None:
+    target = {"listener": "EXTERNAL"}
+    shares = plan(a_quota("one", target, maxConnectionCreationRate=300, scope="Cluster")).desired
+    adapts = plan(a_quota("one", target, adaptive=adaptive(50, 400))).desired
+    for wanted, had in ((shares, adapts), (adapts, shares)):
+        held = keep_limits(wanted, {1: ObservedLimits(default=had.configs)}, Keep(all=True))
+        assert held.configs == dict(had.configs) | {EXTERNAL_RATE: "300"}
+        assert set(differing(wanted, held)) == set(wanted.configs) ^ set(held.configs) | (
+            {EXTERNAL_RATE} if wanted is adapts else set()
+        )
+
+
 A_TARGET: list[dict[str, Any]] = [
     {"cidr": "10.0.0.0/8"},
     {"cidr": "2001:db8::/32"},
@@ -267,6 +332,11 @@ def some_quotas(draw: st.DrawFn) -> list[ConnectionQuota]:
             said["maxConnectionCreationRate"] = draw(st.integers(1, 3))
         if "cidr" in target or "workload" in target:
             said["limitIs"] = draw(st.sampled_from(("Shared", "PerAddress")))
+        if said.get("limitIs") == "Shared" or "ip" in target:
+            # A rate is drawn above for half of the quotas; scope Cluster needs one.
+            said["scope"] = (
+                draw(st.sampled_from(("Broker", "Cluster"))) if "maxConnectionCreationRate" in said else "Broker"
+            )
         if "defaultIp" not in target:
             said["mode"] = draw(st.sampled_from(("Observe", "Enforce")))
         if draw(st.booleans()):
@@ -297,6 +367,44 @@ def test_incremental_planning_equals_full_planning_and_brokers_converge(steps: A
         brokers = apply_actions(diff_limits(planner.plan.desired, brokers), brokers)
         assert diff_limits(planner.plan.desired, brokers) == []
         assert brokers[1].quotas == after
+
+
+ADDRESS = "10.0.0.1"
+ON_ADDRESS = st.sampled_from(
+    [
+        {},
+        {"maxConnectionCreationRate": 5},
+        {"maxConnections": 9},
+        {"maxConnectionCreationRate": 5, "maxConnections": 9},
+        {"maxConnectionCreationRate": 300, "scope": "Cluster"},
+        {"maxConnectionCreationRate": 300, "maxConnections": 9, "scope": "Cluster"},
+    ]
+)
+
+
+def limits_on_address(view: ObservedLimits) -> set[str]:
+    """The kinds of limits that a broker enforces on the address, whatever their form."""
+    found = {"rate"} if ip_rate(ADDRESS) in view.quotas else set()
+    if f"{ADDRESS}:" in view.default.get("max.connections.per.ip.overrides", ""):
+        found.add("count")
+    holding = {group_of(key) for key in view.quotas if member_of(key) == ADDRESS}
+    kinds = {"connection_creation_rate": "rate", "max_connections": "count"}
+    return found | {kinds[key[1]] for key in view.quotas if key[1] in kinds and group_of(key) in holding - {None}}
+
+
+@given(st.dictionaries(st.sampled_from("ab"), ON_ADDRESS), st.dictionaries(st.sampled_from("ab"), ON_ADDRESS))
+def test_an_address_has_the_limits_of_before_and_after_at_each_moment(before: Any, after: Any) -> None:
+    """Quotas change their scope, come and go; a limit in force before and after is in force in between."""
+    plans = [
+        plan(*(a_quota(name, {"ip": ADDRESS}, **said) for name, said in quotas.items() if said)).desired
+        for quotas in (before, after)
+    ]
+    view = ObservedLimits(plans[0].configs, quotas=plans[0].quotas)
+    wanted = limits_on_address(view) & limits_on_address(ObservedLimits(plans[1].configs, quotas=plans[1].quotas))
+    for phase in in_phases(diff_limits(plans[1], {1: view})):
+        view = apply_actions(phase, {1: view})[1]
+        assert wanted <= limits_on_address(view)
+    assert (view.default, view.quotas) == (plans[1].configs, plans[1].quotas)
 
 
 def test_an_operator_of_one_namespace_refuses_to_select_others() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER
-from sluicegate_operator.quotas import external
+from sluicegate_operator.quotas import external_limits
 from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.unit.sluicegate_operator.quotas.test_reconcile import Shop, quota
 
@@ -22,7 +22,7 @@ def others_cluster() -> Json:
 async def test_limits_that_are_too_many_to_be_remembered_are_not_said_to_be_in_force(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(external, "LIMITS_MAX", 1)
+    monkeypatch.setattr(external_limits, "LIMITS_MAX", 1)
     shop = Shop(MemoryKube(others_cluster(), quota("one", "10.0.0.1")))
     await shop.reconcile()
     assert shop.said("one") == ("3/3", "True", "Enforced")

@@ -6,6 +6,7 @@ from typing import Any
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
 from sluicegate_operator.api.models.connection_quota import ConnectionQuotaStatus, Effective, ObservedCounts
+from sluicegate_operator.api.models.parts.broker_shares import BrokerShare, BrokerShares, ShareState
 from sluicegate_operator.quotas.status import Enforcement, quota_status
 from tests.support.manifests.bad_manifests import cluster, listener, quota
 from tests.support.manifests.quota_manifests import of_pods
@@ -14,6 +15,7 @@ from tests.support.worlds.planned_quotas import PlannedQuotas
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DONE = Enforcement(expected=(0, 1, 2))
+SHARED: dict[str, Any] = {"limitIs": "Shared"}
 
 
 def status(
@@ -60,6 +62,28 @@ def test_pods_on_their_nodes_network_are_told() -> None:
     assert found.host_network_pods == 2
     assert said(found, "PodsLeftOut")[:2] == ("True", "HostNetwork")
     assert said(found, "PodsLeftOut")[2].startswith("2 of the selected pods use hostNetwork")
+
+
+def test_a_rate_of_the_cluster_shows_the_shares_of_brokers() -> None:
+    shares = BrokerShares(
+        summary="20 to 280/s",
+        brokers=[
+            BrokerShare(broker_id=0, share=20.0, state=ShareState.GRANTED),
+            BrokerShare(broker_id=1, share=280.0, state=ShareState.RESERVE),
+        ],
+    )
+    for target, more in (({"listener": "EXTERNAL"}, {}), ({"ip": "10.0.0.1"}, {}), ({"cidr": "10.0.0.0/8"}, SHARED)):
+        of_cluster: dict[str, Any] = {"maxConnectionCreationRate": 300, "scope": "Cluster"} | more
+        found = status(target, replace(DONE, shares=shares), **of_cluster)
+        assert found.effective == Effective(max_connection_creation_rate=300, scope="Cluster", max_connections=3)
+        assert found.shares == shares
+        assert said(found, "Ready")[:2] == ("True", "Enforced"), "brokers keep the limit without the controller"
+        assert said(found, "ShareGranted")[:2] == ("False", "OnReserve")
+        before = status(target, DONE, **of_cluster)
+        assert (before.shares, before.condition("ShareGranted")) == (None, None)
+        alone = status(target, replace(DONE, shares=shares), **of_cluster | {"scope": "Broker"})
+        assert (alone.shares, alone.condition("ShareGranted")) == (None, None)
+        assert alone.effective == Effective(max_connection_creation_rate=300, max_connections=3)
 
 
 def test_until_pods_are_known_nothing_is_claimed() -> None:

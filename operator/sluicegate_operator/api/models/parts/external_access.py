@@ -111,7 +111,7 @@ class ExternalAuthentication(Model):
 
 
 class ExternalAccess(Model):
-    """How the operator connects to an external cluster."""
+    """The operator's connections to an external cluster."""
 
     rules: ClassVar = (
         Rule(

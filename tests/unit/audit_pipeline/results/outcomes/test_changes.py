@@ -19,7 +19,9 @@ AT = "2026-11-20 23:59:59.999999"
         (-1, "answered", "UNKNOWN_SERVER_ERROR"),
         (9999, "answered", "error 9999"),
         (None, "answered", "unknown"),
-        (None, "cancelled", "cancelled"),
+        (None, "cancelled", "unknown: cancelled"),
+        (None, "hung up", "unknown: hung up"),
+        (None, "refused", "refused"),
     ],
 )
 def test_an_outcome_is_success_or_the_name_of_the_error(

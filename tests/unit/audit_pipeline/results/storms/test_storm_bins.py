@@ -1,12 +1,12 @@
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 from pyspark.testing import assertDataFrameEqual
 
-from audit_pipeline.results.frames import event_schema
 from audit_pipeline.results.settings import StormLimits
-from audit_pipeline.results.storms.storm_bins import storm_bins
+from audit_pipeline.results.storms.storm_bins import storm_bins, stormy_seconds
+from audit_pipeline.results.storms.storm_times import is_near, stormy_minutes
 from tests.support.audit.spark_frames import events, results
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
@@ -29,7 +29,8 @@ def asked(ts: str, connection_id: int, seq: int, principal: str, **more: object)
 
 def counted(spark: SparkSession, limits: StormLimits, *connections: dict[str, object]) -> list[tuple[object, ...]]:
     """The stormy seconds with their accepted, limited and refused connections."""
-    frame = storm_bins(events(spark, "connection", *connections), events(spark, "request"), limits)
+    connection = events(spark, "connection", *connections)
+    frame = storm_bins(stormy_seconds(connection, limits), connection, events(spark, "request"))
     rows = frame.groupBy("bin").agg(*(F.sum(name) for name in ("accepted", "limited", "refused"))).orderBy("bin")
     return [(f"{row[0]:%H:%M:%S}", *row[1:]) for row in rows.collect()]
 
@@ -100,7 +101,7 @@ def test_connections_of_stormy_bins_by_who_they_turned_out_to_be(spark: SparkSes
          0, 1, 0),
         (DAY, later, *who, *anonymous, ip, *nothing, None, None, "ip-rate", None, None, later, later, 0, 0, 1),
     )  # fmt: skip
-    assertDataFrameEqual(storm_bins(connection, request, LIMITS), expected)
+    assertDataFrameEqual(storm_bins(stormy_seconds(connection, LIMITS), connection, request), expected)
 
 
 def test_ninety_a_second_are_ninety_in_each_second_wherever_ten_seconds_of_the_clock_begin(spark: SparkSession) -> None:
@@ -126,7 +127,20 @@ def test_connections_that_no_limit_closed_are_not_held(spark: SparkSession) -> N
     assert counted(spark, StormLimits(connections=20), *gone) == [("10:00:00", 0, 0, 20)]
 
 
-def test_without_a_storm_no_request_is_looked_at(spark: SparkSession) -> None:
-    connection = events(spark, "connection", of("accepted", "10:00:00", 1), of("closed", "10:00:01", 1))
-    unread = [F.raise_error(F.lit("read")).cast(field.dataType).alias(field.name) for field in event_schema("request")]
-    assert storm_bins(connection, spark.range(1).select(*unread), LIMITS).collect() == []
+def test_the_minutes_of_storms_tell_which_events_are_near(spark: SparkSession) -> None:
+    connection = events(spark, "connection", *paced(90, 5, "10:00:57"), *paced(90, 5, "13:30:00"))
+    minutes = [row["minute"] for row in stormy_minutes(stormy_seconds(connection, StormLimits())).collect()]
+    names = [f"{datetime.fromtimestamp(60 * minute, UTC):%H:%M}" for minute in sorted(minutes)]
+    assert names == ["10:00", "10:01", "13:30"]
+    times = ["09:49:59.9", "09:50", "10:11:59.9", "10:12", "13:19:59", "13:20", "13:40:59", "13:41"]
+    asks = events(spark, "request", *(asked(time, 1, 1, "User:a") for time in times))
+    near = asks.where(is_near(F.col("ts"), minutes)).orderBy("ts").collect()
+    assert [f"{row['ts']:%H:%M:%S}" for row in near] == ["09:50:00", "10:11:59", "13:20:00", "13:40:59"]
+
+
+def test_very_many_storms_are_near_everything_between_the_first_and_the_last(spark: SparkSession) -> None:
+    asks = events(spark, "request", *(asked(f"10:{minute}", 1, 1, "User:a") for minute in (0, 30)))
+    first = int(datetime(2026, 11, 20, 10, tzinfo=UTC).timestamp()) // 60
+    minutes = [first - 30 * number for number in range(102)]
+    assert asks.where(is_near(F.col("ts"), minutes)).count() == 1
+    assert asks.where(is_near(F.col("ts"), [*minutes, first + 60])).count() == 2

@@ -7,10 +7,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from audit_pipeline.hours import hours_of_day
-from audit_pipeline.jobs.computing import storm_facts
+from audit_pipeline.jobs.computing import arrival_facts, storm_facts
 from audit_pipeline.results.clean import in_hours
 from audit_pipeline.results.settings import StormLimits
-from audit_pipeline.results.storms.storm_bins import AFTER, BEFORE, storm_bins
+from audit_pipeline.results.storms.storm_bins import AFTER, BEFORE, storm_bins, stormy_seconds
+from audit_pipeline.results.storms.storm_times import is_near, stormy_minutes
 from tests.support.audit.spark_frames import events
 
 LIMITS = StormLimits(connections=9, held=5)
@@ -52,8 +53,11 @@ def test_hours_that_are_computed_one_by_one_have_the_storms_of_all_hours(spark: 
     def computed(*hours: int) -> list[DataFrame]:
         wanted = [HOURS[hour] for hour in hours]
         near = [frame.where(in_hours(frame["ts"], wanted, BEFORE, AFTER)) for frame in (connection, request)]
-        bins = storm_bins(near[0], near[1], LIMITS)
-        return list(storm_facts(bins, near[1], wanted).values())
+        seconds = stormy_seconds(near[0], LIMITS)
+        minutes = [row["minute"] for row in stormy_minutes(seconds).collect()]
+        read = [frame.where(is_near(frame["ts"], minutes)) for frame in near]
+        bins = storm_bins(seconds, read[0], read[1])
+        return [*storm_facts(bins, read[1], wanted).values(), *arrival_facts(near[0], wanted).values()]
 
     whole, parts = computed(6, 7), [computed(hour) for hour in (6, 7)]
     for place, expected in enumerate(whole):

@@ -33,11 +33,13 @@ def test_version_4_has_all_features_and_their_levels() -> None:
         {"name": "eligible.leader.replicas.version", "min_version": 0, "max_version": 1},
         {"name": "group.version", "min_version": 0, "max_version": 1},
         {"name": "metadata.version", "min_version": 7, "max_version": 30},
+        {"name": "transaction.version", "min_version": 0, "max_version": 2},
     ]
     assert [(each["name"], each["max_version_level"]) for each in answer["finalized_features"]] == [
         ("eligible.leader.replicas.version", 1),
         ("group.version", 1),
         ("metadata.version", 30),
+        ("transaction.version", 2),
     ]
     assert all(each["min_version_level"] == each["max_version_level"] for each in answer["finalized_features"])
     assert answer["finalized_features_epoch"] == OFFSET
@@ -46,7 +48,7 @@ def test_version_4_has_all_features_and_their_levels() -> None:
 def test_version_3_leaves_out_features_that_begin_with_level_zero() -> None:
     answer = ask(3)
     assert [each["name"] for each in answer["supported_features"]] == ["metadata.version"]
-    assert len(answer["finalized_features"]) == 3
+    assert len(answer["finalized_features"]) == 4
     assert answer["finalized_features_epoch"] == OFFSET
 
 

@@ -10,7 +10,6 @@ from broker_runtime.apis.cluster import broker_heartbeat, broker_registration, d
 from broker_runtime.apis.produce import allocate_producer_ids, init_producer_id
 from broker_runtime.apis.produce.producer_ids import ProducerIdBlocks
 from broker_runtime.apis.request.context import ApiSpec
-from broker_runtime.apis.request.refused_transactions import RefusedTransactions
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.areas.brokers import FenceBroker
 from broker_runtime.metadata.areas.topics import PartitionRecord, TopicRecord
@@ -98,7 +97,6 @@ class Broker:
         self.blocks_taken = 0
         self.code = ErrorCode.NONE
         self.producer_ids = ProducerIdBlocks(node.settings.node_id, node.image, cast("Any", self))
-        self.refused_transactions = RefusedTransactions(node.clock)
 
     async def request(self, api_key: int, version: int, request: dict[str, Any]) -> SimpleNamespace:
         self.blocks_taken += 1
@@ -121,11 +119,9 @@ async def test_every_producer_gets_an_id_of_its_own(version: int) -> None:
         assert broker.blocks_taken == 2
 
 
-async def test_transactions_and_a_controller_that_cannot_answer() -> None:
+async def test_a_controller_that_cannot_answer_allocates_no_producer_ids() -> None:
     async with ControllerInMemory() as node:
         broker = Broker(node)
-        transactional = await node.ask(init_producer_id.API, 4, producer("tx"), broker)
-        assert transactional["error_code"] == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         unregistered = await node.ask(init_producer_id.API, 4, producer(), broker)
         assert unregistered["error_code"] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await node.broker()

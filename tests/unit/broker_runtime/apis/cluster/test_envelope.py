@@ -22,7 +22,7 @@ from broker_runtime.wire.envelope import VERSION, Envelope, client_frame, pack_e
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import decode_response, encode_request_body, frame_request
-from broker_runtime.wire.reply import PendingReply, Reply
+from broker_runtime.wire.reply import Parts, PendingReply, Reply, parts_of, section
 from broker_runtime.wire.versions import API_VERSIONS, CREATE_TOPICS, ENVELOPE, FORWARDED, METADATA
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.requests.access import authorization_by
@@ -51,12 +51,12 @@ class ForwardingController(ControllerInMemory):
     def serve(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
         return self.dispatch.handle(frame, connection)
 
-    async def forward(self, api_key: int, version: int, body: memoryview) -> memoryview:
+    async def forward(self, api_key: int, version: int, body: memoryview) -> Parts:
         frame = memoryview(frame_request(api_key, version, 0, body))[4:]
         reply = await finished(self.dispatch.handle(frame, self.link))
         assert reply is not None
-        whole = b"".join(bytes(chunk) for chunk in reply)  # type: ignore[arg-type]
-        return memoryview(whole)[len(response_prefix(api_key, version, 0, 0)) :]
+        parts = parts_of(reply)
+        return section(parts, len(response_prefix(api_key, version, 0, 0)), sum(map(len, parts)))
 
 
 async def finished(answer: Reply | PendingReply) -> Reply | None:
@@ -202,7 +202,7 @@ async def test_each_client_travels_in_an_envelope() -> None:
         keys: list[int] = []
         forward = controller.forward
 
-        async def noted(api_key: int, version: int, body: memoryview) -> memoryview:
+        async def noted(api_key: int, version: int, body: memoryview) -> Parts:
             keys.append(api_key)
             return await forward(api_key, version, body)
 
@@ -222,14 +222,15 @@ async def test_an_older_controller_gets_the_request_without_an_envelope() -> Non
 async def test_a_request_that_brokers_do_not_forward_is_refused() -> None:
     async with ForwardingController() as controller:
         frame = client_frame(METADATA, 1, "app", memoryview(b""))
-        body = pack_envelope(Envelope(frame, ALICE, "127.0.0.1"))
+        body = pack_envelope(Envelope(memoryview(frame), ALICE, "127.0.0.1"))
         answer = await controller.forward(ENVELOPE, VERSION, memoryview(body))
         assert read_enveloped(answer, METADATA, 1) == (None, ErrorCode.INVALID_REQUEST)
 
 
 async def test_a_bad_request_in_an_envelope_ends_the_brokers_link() -> None:
     async with ForwardingController() as controller:
-        body = pack_envelope(Envelope(client_frame(CREATE_TOPICS, 7, "app", memoryview(b"x")), ALICE, "127.0.0.1"))
+        frame = client_frame(CREATE_TOPICS, 7, "app", memoryview(b"x"))
+        body = pack_envelope(Envelope(memoryview(frame), ALICE, "127.0.0.1"))
         with pytest.raises(ProtocolError):
             await controller.forward(ENVELOPE, VERSION, memoryview(body))
 
@@ -244,7 +245,7 @@ async def test_a_client_that_disconnects_cancels_its_request() -> None:
         waiting: ApiSpec[Any] = ApiSpec(CREATE_TOPICS, "CreateTopics", (2, 7), _handler(later))
         controller.dispatch = Dispatcher(controller, [API, waiting], lambda call: None)
         frame = client_frame(CREATE_TOPICS, 7, "app", memoryview(encode_request_body(CREATE_TOPICS, 7, topics("a"))))
-        body = pack_envelope(Envelope(frame, ALICE, "127.0.0.1"))
+        body = pack_envelope(Envelope(memoryview(frame), ALICE, "127.0.0.1"))
         request = memoryview(frame_request(ENVELOPE, VERSION, 0, body))[4:]
         answer = controller.dispatch.handle(request, controller.link)
         assert isinstance(answer, PendingReply)

@@ -12,7 +12,9 @@ from broker_runtime.apis.request.context import ApiSpec, ReadRequest
 from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import decode_request, decode_response, encode_request_body, encode_response_body
+from broker_runtime.wire.reply import Parts, parts_of
 from broker_runtime.wire.versions import API_VERSIONS
 from tests.support.requests.calls import a_call, fields_later
 from tests.support.worlds.controller import ControllerInMemory
@@ -53,14 +55,14 @@ class Broker:
         self.events.append("in force")
         return dict(self.image.configs.of_broker(1)) == dict(own)
 
-    async def forward(self, api_key: int, version: int, body: memoryview) -> memoryview:
+    async def forward(self, api_key: int, version: int, body: memoryview) -> Parts:
         if api_key == API_VERSIONS:
             # A release without envelopes.
-            return memoryview(encode_response_body(API_VERSIONS, 0, {"error_code": NONE, "api_keys": ()}))
+            return (memoryview(encode_response_body(API_VERSIONS, 0, {"error_code": NONE, "api_keys": ()})),)
         self.events.append("forwarded")
         api = next(api for api in (INCREMENTAL, REPLACE) if api.key == api_key)
         answer = await api.handle(decode_request(api_key, version, body), a_call(api, version), self.node)  # type: ignore[misc,arg-type]
-        return memoryview(encode_response_body(api_key, version, answer))
+        return (memoryview(encode_response_body(api_key, version, answer)),)
 
     async def ask(
         self,
@@ -90,7 +92,8 @@ class Broker:
         read = ReadRequest(decode_request(api.key, version, memoryview(body)), body)
         answer = await fields_later(served.handle(read, a_call(api, version), self))  # type: ignore[arg-type]
         if isinstance(answer, tuple):
-            answer = {"responses": [_fields(r) for r in decode_response(api.key, version, answer[-1]).responses]}
+            whole = memoryview(b"".join(parts_of(answer)))[len(response_prefix(api.key, version, 0, 0)) :]
+            answer = {"responses": [_fields(r) for r in decode_response(api.key, version, whole).responses]}
         return [(r["resource_name"], r["error_code"]) for r in answer["responses"]]
 
 

@@ -1,6 +1,7 @@
 """Consumers of many partitions without a session: the answers are the same as if nothing were kept between requests."""
 
 import random
+import sys
 from typing import Any
 from uuid import UUID
 
@@ -270,3 +271,19 @@ def test_waiting_fetches_are_not_evicted(later_s: float) -> None:
 
 def _asked(topic: str | UUID, index: int) -> AskedPartition:
     return topic, index, 0, 1, -1, -1, -1
+
+
+def test_the_topics_of_a_fetch_are_no_long_step() -> None:
+    """50,000 pairs made at once took 5 to 8 ms."""
+    repeated = RepeatedFetch((18, True), 0.0)
+
+    def read(topic: str | UUID, chunk: bytes) -> AskedPartition:
+        return topic, int(chunk), 0, 0, 1 << 20, -1, -1
+
+    asked: dict[str | UUID, set[tuple[bytes]]] = {f"topic-{number}": {(b"0",)} for number in range(5_000)}
+    assert at_once(repeated.update(asked, read, 0.0))
+    before = sys.getallocatedblocks()
+    topics = repeated.topics
+    assert sys.getallocatedblocks() - before < 1_000
+    assert [(topic, len(parts)) for topic, parts in topics] == [(topic, 1) for topic in asked]
+    assert len(topics) == 5_000

@@ -6,13 +6,14 @@ import pytest
 
 from broker_runtime.apis.groups import find_coordinator
 from broker_runtime.apis.request.many_items import ITEMS_PER_SLICE
+from broker_runtime.coordination.partition_of import partition_of
 from broker_runtime.errors import ErrorCode, ProtocolError
-from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.metadata.areas.brokers import FenceBroker
 from broker_runtime.metadata.areas.topics import NO_LEADER
-from broker_runtime.metadata.topic_names import GROUPS_TOPIC
+from broker_runtime.metadata.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from tests.support.groups.coordinating_broker import CoordinatingBroker, versions
 from tests.support.oracles.counted_iterations import counted_iterations
+from tests.support.transactions.transaction_broker import TransactionBroker
 
 API = find_coordinator.API
 SEVERAL_SINCE = 4
@@ -48,27 +49,23 @@ async def test_no_coordinator_is_available_while_the_partition_has_no_unfenced_l
 
 
 @pytest.mark.parametrize("version", versions(API)[1:])
-async def test_a_transaction_is_refused_with_an_error_that_no_client_repeats_the_request_on(version: int) -> None:
-    async with CoordinatingBroker() as node:
-        await node.lead()
+async def test_it_is_the_leader_of_the_transactional_ids_partition(version: int) -> None:
+    async with TransactionBroker(replicas=(1, 2)) as node:
+        before = await find(node, version, key_type=1)
+        assert (before.error_code, before.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+        assert node.asked_for == [TRANSACTIONS_TOPIC], "the first transactional id makes the topic"
+        node.elect_transactions(2)
         found = await find(node, version, key_type=1)
-        assert found.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        assert "remove transactional.id" in found.error_message
+        assert (found.error_code, found.node_id, found.host, found.port) == (ErrorCode.NONE, 2, "127.0.0.1", 9092)
 
 
-async def test_transactions_are_logged_once_a_minute_with_the_address_of_a_client(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async with CoordinatingBroker() as node:
+@pytest.mark.parametrize(("key_type", "code"), [(0, ErrorCode.INVALID_GROUP_ID), (1, ErrorCode.INVALID_REQUEST)])
+async def test_a_key_that_is_longer_than_a_record_allows_has_no_coordinator(key_type: int, code: ErrorCode) -> None:
+    async with TransactionBroker() as node:
         await node.lead()
-        for wait_s, lines in ((0, 1), (59, 1), (2, 2)):
-            node.clock.advance(wait_s)
-            await find(node, 6, "payments", key_type=1)
-            assert len(caplog.messages) == lines
-    first, second = caplog.messages
-    assert "FindCoordinator of client 'test' at 127.0.0.1:50000 with transactional id 'payments' was refused" in first
-    assert "remove transactional.id" in first
-    assert second.endswith("(1 more requests since the last line)")
+        await node.lead_transactions()
+        assert (await find(node, 6, "x" * 32_768, key_type)).error_code == code
+        assert (await find(node, 6, "x" * 32_767, key_type)).error_code == ErrorCode.NONE
 
 
 async def test_other_types_do_not_exist() -> None:

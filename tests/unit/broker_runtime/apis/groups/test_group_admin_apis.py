@@ -8,9 +8,9 @@ import pytest
 from broker_runtime.apis.groups import delete_groups, describe_groups, list_groups, offset_delete, offset_fetch
 from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED
 from broker_runtime.apis.request.context import ApiSpec
+from broker_runtime.coordination.partition_of import partition_of
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.environment import GroupEnvironment
-from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.groups.records import (
     ClassicMember,
     GroupMetadataKey,

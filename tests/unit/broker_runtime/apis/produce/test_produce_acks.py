@@ -278,7 +278,7 @@ def test_acks_0_sends_no_answer() -> None:
 
 
 def test_a_partition_whose_disk_has_failed_is_counted_once() -> None:
-    """Even if its leader resigns while another partition of the request still waits."""
+    """The partition is counted once even if its leader resigns while another partition of the request still waits."""
     failing, slow = FlushingProducer(1), FlushingProducer(1)
     failing.disk.slow = False
     failing.house.fs.failing_fsync = True

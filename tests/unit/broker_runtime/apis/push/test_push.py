@@ -14,9 +14,9 @@ from broker_runtime.apis.push.push import PushFrames
 from broker_runtime.apis.push.push_apis import PUSH_APIS
 from broker_runtime.apis.request.call import Call, Completion, Ending
 from broker_runtime.apis.request.request_metrics import RequestMetrics
+from broker_runtime.coordination.partition_of import partition_of
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.consumer.embedded import read_assignment
-from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.groups.push.state.calls import Ping, PushEnvironment
 from broker_runtime.groups.push.state.group import PushGroup
 from broker_runtime.groups.push.state.member import PushMember
@@ -483,7 +483,7 @@ async def registers(node: CoordinatingBroker, frames: PushFrames, consumer_id: s
 
 
 async def test_a_consumer_that_retries_its_registration_does_not_conflict_with_itself(slow: CoordinatingBroker) -> None:
-    """It was decided, and replicas took too long; no consumer read what it would own."""
+    """The first registration was decided, and replicas took too long; no consumer read what it would own."""
     frames = push_frames(slow)
     assert await Client(frames, 1).registered() is ErrorCode.COORDINATOR_NOT_AVAILABLE
     again = await registers(slow, frames, "c")

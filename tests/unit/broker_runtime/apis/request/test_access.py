@@ -18,6 +18,7 @@ from broker_runtime.security.principal import ANONYMOUS, Principal
 from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.envelope import read_envelope
 from broker_runtime.wire.messages import decode_response, encode_response_body
+from broker_runtime.wire.reply import Parts
 from broker_runtime.wire.versions import API_VERSIONS, ENVELOPE, LIST_PARTITION_REASSIGNMENTS
 from tests.support.requests.access import allow, authorization_of
 from tests.support.requests.calls import NotedConnection, a_call
@@ -83,19 +84,19 @@ class Link:
         self._keys = [{"api_key": key, "min_version": 0, "max_version": 0} for key in keys]
         self.asked: list[tuple[int, bytes]] = []
 
-    async def forward(self, api_key: int, version: int, body: memoryview) -> memoryview:
+    async def forward(self, api_key: int, version: int, body: memoryview) -> Parts:
         if api_key == API_VERSIONS:
             known = {"error_code": ErrorCode.NONE, "api_keys": self._keys}
-            return memoryview(encode_response_body(API_VERSIONS, version, known))
+            return (memoryview(encode_response_body(API_VERSIONS, version, known)),)
         self.asked.append((api_key, bytes(body)))
-        return memoryview(encode_response_body(ENVELOPE, 0, self._answer))
+        return (memoryview(encode_response_body(ENVELOPE, 0, self._answer)),)
 
 
 @pytest.mark.parametrize("authorization", [authorization_of(), None], ids=["authorizer", "no authorizer"])
 async def test_a_broker_seals_each_request(authorization: Authorization | None) -> None:
     api = list_partition_reassignments.API
     link: Any = Link(ErrorCode.NONE, b"\x00\x00\x00\x01\x00body")
-    assert bytes(await to_controller(memoryview(b"x"), a_call(api, 0, authorization), link)) == b"body"
+    assert b"".join(await to_controller(memoryview(b"x"), a_call(api, 0, authorization), link)) == b"body"
     ((key, body),) = link.asked
     sealed = read_envelope(RequestReader(memoryview(body), 0, flexible=True))
     assert (key, sealed.principal, sealed.address) == (ENVELOPE, ANONYMOUS, "127.0.0.1")

@@ -235,7 +235,7 @@ def test_a_fetch_without_a_session_keeps_none_while_it_is_throttled() -> None:
 
 @pytest.mark.parametrize("is_broker", [False, True])
 def test_a_consumer_does_not_escape_its_quota_as_a_follower(is_broker: bool) -> None:
-    """Its session is a consumer's, and only the following requests name a replica."""
+    """The session is a consumer's, and only the following requests name a replica."""
     broker = Broker()
     broker.produce(50_000)
     rules = [allow(AclResource.TOPIC, AclOperation.READ, TOPIC)]
@@ -291,6 +291,7 @@ async def test_the_time_in_slices_counts_and_waiting_does_not(key: str, throttle
     assert await arrived is not None
     # A second of ten is 10 percent: (10 - 9.5) / 9.5 of ten seconds.
     assert broker.find() == pytest.approx(throttle_s, abs=0.05)
+    assert (broker.peer.heavy_s > 0) is (throttle_s > 0)
 
 
 @pytest.mark.parametrize("version", range(5))

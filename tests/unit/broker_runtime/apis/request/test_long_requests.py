@@ -147,7 +147,7 @@ async def test_a_long_produce_is_appended_and_answered_in_order() -> None:
 
 
 async def test_records_for_a_topic_that_was_made_anew_meanwhile_are_refused() -> None:
-    """Its name belongs to another topic then, and the request names the topic by its id."""
+    """The topic's name belongs to another topic then, and the request names the topic by its id."""
     served = Served(produce.API)
     content = produced(served.node, PARTITIONS)
     content["topic_data"][0] |= {"topic_id": TOPIC_ID}

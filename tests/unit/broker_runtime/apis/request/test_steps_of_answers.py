@@ -12,6 +12,7 @@ from broker_runtime.apis.configs import alter_own_listeners
 from broker_runtime.apis.fetch import fetch_request, list_offsets
 from broker_runtime.apis.fetch_sessions.repeated_fetch import PartitionBytes
 from broker_runtime.apis.groups import offset_commit
+from broker_runtime.apis.groups.commit_request import CommitRequest, TopicToCommit
 from broker_runtime.apis.request.many_items import Pace
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.group import Committer
@@ -43,8 +44,8 @@ class Ends:
 async def test_many_offsets_are_compared_with_the_ends_of_logs_in_parts() -> None:
     count = 1_000
     offsets = [OffsetToCommit("t", number % 3, 5 + 100 * (number % 2), -1, None, TOPIC_ID) for number in range(count)]
-    topic = offset_commit._Topic(b"", list(range(count)), [ErrorCode.NONE] * count)
-    request = offset_commit._Request("g", Committer(), -1, deque([topic]), offsets)
+    topic = TopicToCommit(b"", list(range(count)), [ErrorCode.NONE] * count)
+    request = CommitRequest("g", Committer(), -1, deque([topic]), offsets)
     known = SimpleNamespace(id=TOPIC_ID, partitions=dict.fromkeys(range(3), SimpleNamespace(leader_epoch=0)))
     context = SimpleNamespace(image=SimpleNamespace(topics={"t": known}), groups=SimpleNamespace(ends=Ends()))
     pace = CountedPace()

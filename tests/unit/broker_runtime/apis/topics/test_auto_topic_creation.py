@@ -9,6 +9,7 @@ import pytest
 
 from broker_runtime.apis.topics.auto_topic_creation import AutoTopicCreation
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.reply import Parts
 from tests.support.fakes.manual_clock import ManualClock
 
 
@@ -25,7 +26,7 @@ class Controller:
         self.answers.append(asyncio.get_running_loop().create_future())
         return await self.answers[-1]
 
-    async def forward(self, api_key: int, version: int, body: memoryview) -> memoryview:
+    async def forward(self, api_key: int, version: int, body: memoryview) -> Parts:
         raise AssertionError("these requests are ours")
 
 

@@ -104,7 +104,7 @@ async def test_a_broker_that_is_offline_is_not_waited_for() -> None:
 
 
 async def test_a_broker_that_is_away_and_may_lead_is_waited_for() -> None:
-    """It would serve the records when it returns as the leader (KIP-966)."""
+    """The broker would serve the records when it returns as the leader (KIP-966)."""
     scene = Scene()
     scene.fetch(2, 2)
     third_is_away(scene, elr=(3,))

@@ -101,7 +101,7 @@ def link(controllers: Controllers) -> SocketLink:
 
 
 async def ask(link: SocketLink) -> bytes:
-    return bytes(await link.exchange(BROKER_HEARTBEAT, 1, b""))
+    return b"".join(await link.exchange(BROKER_HEARTBEAT, 1, b""))
 
 
 async def test_the_first_that_can_be_reached_is_asked_from_then_on(controllers: Controllers, link: SocketLink) -> None:

@@ -45,10 +45,7 @@ def test_apache_kafkas_own_file_is_fine_and_what_it_does_not_change_is_known() -
         "num.recovery.threads.per.data.dir",
         "share.coordinator.state.topic.min.isr",
         "share.coordinator.state.topic.replication.factor",
-        "transaction.state.log.min.isr",
-        "transaction.state.log.replication.factor",
     )
-    assert "transaction.state.log.min.isr" not in settings.values
 
 
 def test_a_key_is_used_or_not() -> None:

@@ -98,3 +98,19 @@ def test_a_rate_that_cannot_adapt_here_stays_a_limit() -> None:
     assert effective.config.connection_quota_adaptive_p99_ms == 0
     (problem,) = effective.ignored
     assert problem.endswith(f"not used: {p99}")
+
+
+def test_a_rate_of_the_cluster_that_the_file_lets_adapt_does_not_adapt() -> None:
+    p99, scope = "connection.quota.adaptive.p99.ms", "connection.quota.scope"
+    settings = broker_settings({"node.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0", p99: "20"})
+    effective = effective_config(settings, {scope: "cluster", RATE: "100"}, {})
+    assert (effective.config.connection_quota_scope, effective.config.connection_quota_adaptive_p99_ms) == (
+        "broker",
+        20,
+    )
+    (problem,) = effective.ignored
+    assert problem.endswith(f"not used: {scope}")
+    both = effective_config(
+        broker_settings({"node.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0"}), {p99: "20", scope: "cluster"}, {}
+    )
+    assert (both.config.connection_quota_scope, both.config.connection_quota_adaptive_p99_ms) == ("cluster", 0)

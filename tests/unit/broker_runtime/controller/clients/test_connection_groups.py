@@ -9,6 +9,7 @@ from broker_runtime.controller.clients.connection_groups import GroupCapacity, G
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.areas.quotas import ClientQuotaRecord
 from broker_runtime.metadata.describe_quotas import Component, Match, describe_quotas
+from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.slicing.steps import at_once
 from tests.support.worlds.controller import Metadata
 
@@ -172,3 +173,43 @@ def test_there_is_room_for_so_many() -> None:
         room.take(records("b", "10.0.0.7"))
     room.take(records("a", "10.0.0.1", remove=True))
     room.take(records("b", "10.0.0.7"))
+
+
+def changed(image: MetadataImage, name: str, **values: float | None) -> Sequence[ClientQuotaRecord]:
+    return alter_quotas(group(name), [QuotaChange(key, value) for key, value in values.items()], image, ())
+
+
+def test_a_rate_of_the_cluster_is_shared_by_the_members() -> None:
+    needs = "cluster 1 needs shared 1: the members share the one rate of all brokers; set shared to 1, or cluster to 0"
+    metadata = metadata_with((group("shop/a"), RATE, 5.0))
+    with pytest.raises(KafkaError, match=needs):
+        changed(metadata.image, "shop/a", cluster=1.0)
+    with pytest.raises(KafkaError, match=needs):
+        changed(metadata.image, "shop/a", cluster=1.0, shared=0.0)
+    with pytest.raises(KafkaError, match="cluster must be 0 or 1"):
+        changed(metadata.image, "shop/a", cluster=2.0, shared=1.0)
+    metadata.write(*changed(metadata.image, "shop/a", cluster=1.0, shared=1.0))
+    with pytest.raises(KafkaError, match=needs):
+        changed(metadata.image, "shop/a", shared=None)
+    metadata.write(*changed(metadata.image, "shop/a", shared=None, cluster=0.0))
+    assert metadata.image.connection_groups["shop/a"].keys == {RATE: 5.0, "cluster": 0.0}
+
+
+def test_the_number_of_groups_with_a_rate_of_the_cluster_is_limited() -> None:
+    of_cluster = {RATE: 5.0, "shared": 1.0, "cluster": 1.0}
+    metadata = metadata_with(*((group("shop/a"), key, of_cluster[key]) for key in (RATE, "shared", "cluster")))
+    image = metadata.image
+    assert image.connection_groups.cluster_wide_total == image.connection_groups.copy().cluster_wide_total == 1
+    capacity = GroupCapacity(image.connection_groups, GroupLimits(cluster_wide=2))
+    capacity.take(changed(image, "shop/b", **of_cluster))
+    full = "already 2 connection-groups with cluster 1.*sluicegate.connection.groups.cluster.max"
+    with pytest.raises(KafkaError, match=full):
+        capacity.take(changed(image, "shop/c", **of_cluster))
+    capacity.take(changed(image, "shop/c", connection_creation_rate=7.0))
+    capacity.take(changed(image, "shop/a", cluster=None))
+    capacity.take(changed(image, "shop/c", **of_cluster))
+    metadata.write(*changed(image, "shop/a", cluster=None))
+    assert metadata.image.connection_groups.cluster_wide_total == 0
+    metadata.write(*changed(metadata.image, "shop/a", cluster=1.0))
+    metadata.write(*changed(metadata.image, "shop/a", **dict.fromkeys(of_cluster)))
+    assert metadata.image.connection_groups.cluster_wide_total == 0

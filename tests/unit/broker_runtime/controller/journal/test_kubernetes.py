@@ -26,7 +26,7 @@ from tests.support.fakes.virtual_time import run
 
 
 class InterruptedStore(MemoryStore):
-    """`meanwhile` happens once, just before the batches are listed."""
+    """A store in which `meanwhile` happens once, just before the batches are listed."""
 
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
@@ -87,7 +87,7 @@ def test_a_compaction_in_the_middle_of_a_load_is_noticed() -> None:
 
 
 def test_a_create_that_arrives_late_either_counts_for_all_or_for_nobody() -> None:
-    """Its sender has given up, and its successor is active: the successor's first object has the name."""
+    """The sender of the create has given up, and its successor is active: the successor's first object has the name."""
 
     async def main(shared: SharedObjects) -> None:
         old = await loaded(shared, b"a")

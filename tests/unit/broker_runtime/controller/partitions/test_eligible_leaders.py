@@ -61,7 +61,7 @@ class Three:
         self.metadata.commit(at_once(register(wanted, image, Sessions(9.0), 0.0)))
 
     def ask(self, *isr: int) -> None:
-        """Request this in-sync set, as the leader."""
+        """Request the in-sync set `isr`, as the leader."""
         image = self.metadata.image
         members = [(r, image.brokers[r].epoch) for r in isr]
         change = IsrChange(image.topics["t"].id, 0, self.part.leader_epoch, self.part.partition_epoch, members)

@@ -124,11 +124,41 @@ def test_only_members_may_commit_to_a_group_with_members(
     assert refused.value.code is error
 
 
+@pytest.mark.parametrize(
+    ("committer", "error"),
+    [
+        (Committer("a", 3), None),
+        (Committer("b", 3, "i"), None),
+        (Committer(), None),
+        (Committer("a", 2), ErrorCode.ILLEGAL_GENERATION),
+        (Committer("a", -1), ErrorCode.ILLEGAL_GENERATION),
+        (Committer("x", 3), ErrorCode.UNKNOWN_MEMBER_ID),
+        (Committer("", 3), ErrorCode.UNKNOWN_MEMBER_ID),
+        (Committer("x", 3, "i"), ErrorCode.FENCED_INSTANCE_ID),
+    ],
+)
+@pytest.mark.parametrize("state", [ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE])
+def test_a_commit_in_a_transaction_may_come_during_a_rebalance_or_from_a_client_without_an_id(
+    state: ClassicState, committer: Committer, error: ErrorCode | None
+) -> None:
+    group = group_of(replayed(value(member("a", "t"), member("b", "t", instance="i"))))
+    group.state = state
+    if error is None:
+        group.check_commit(committer, in_transaction=True)
+        return
+    with pytest.raises(KafkaError) as refused:
+        group.check_commit(committer, in_transaction=True)
+    assert refused.value.code is error
+
+
 def test_any_client_without_a_generation_may_commit_to_an_empty_group() -> None:
     group = ClassicGroup("g")
     group.check_commit(Committer())
+    group.check_commit(Committer("a", -1), in_transaction=True)
     with pytest.raises(KafkaError):
         group.check_commit(Committer("a", 0))
+    with pytest.raises(KafkaError):
+        group.check_commit(Committer("a", 0), in_transaction=True)
     group.check_fetch(Committer("a", 0))
 
 

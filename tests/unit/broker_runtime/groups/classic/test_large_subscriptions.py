@@ -142,7 +142,7 @@ def test_after_a_load_all_groups_share_the_names_of_a_decision(counted: CountedN
 
 @pytest.mark.parametrize("named", [4, 5])
 def test_the_topics_of_a_group_that_reads_too_many_are_not_known(named: int) -> None:
-    """Its offsets then do not expire, and OffsetDelete deletes none."""
+    """The group's offsets then do not expire, and OffsetDelete deletes none."""
     at = ClassicCoordinator(BrokerConfig(sluicegate_group_topics_max=4))
     at.stable(protocols=reads(*"abcde"[:named]))
     at.advance(1.0)

@@ -30,7 +30,7 @@ def test_bytes_that_are_not_a_subscription_are_refused(metadata: bytes) -> None:
 
 @pytest.mark.parametrize("metadata", NOT_SUBSCRIPTIONS)
 def test_a_group_whose_subscription_is_unknown_counts_as_subscribed_to_every_topic_as_in_kafka(metadata: bytes) -> None:
-    """Its offsets may not be deleted, and do not expire."""
+    """The group's offsets may not be deleted, and do not expire."""
     coordinator = ClassicCoordinator()
     coordinator.stable(protocols=(ClassicProtocol("range", metadata),))
     assert coordinator.group.is_subscribed_to("any")

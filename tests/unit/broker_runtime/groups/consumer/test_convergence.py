@@ -26,7 +26,7 @@ class Member:
         self.topics = tuple(rng.sample(sorted(TOPICS), rng.randint(1, 3)))
         self.regex = rng.choice(REGEXES)
         self.is_replaced = False
-        """Whether it has ended because another instance has its place."""
+        """Whether the member has ended because another instance has its place."""
         self.forget()
 
     def forget(self) -> None:

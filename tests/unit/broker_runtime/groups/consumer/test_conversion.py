@@ -354,7 +354,7 @@ def test_no_member_gets_its_target_before_the_others_have_joined(coordinator: Co
 
 
 def test_all_members_waiting_for_the_leader_get_an_answer() -> None:
-    """Their sessions continue: a silent member is removed."""
+    """The members' sessions continue: a silent member is removed."""
     coordinator = of(group_initial_rebalance_delay_ms=100)
     old = Old(coordinator)
     waiting = [old.join() for _ in range(120)]
@@ -374,7 +374,7 @@ def test_all_members_waiting_for_the_leader_get_an_answer() -> None:
 def test_cooperative_members_keep_their_partitions_if_a_conversion_ends_their_rebalance(
     coordinator: Coordinator, old: Old
 ) -> None:
-    """Their leader had not assigned when another rebalance began: only the members themselves know their partitions."""
+    """The leader had not assigned when another rebalance began: only the members themselves know their partitions."""
     first = stable_classic(coordinator, old)
     again = old.join(first, owned=(0, 1, 2, 3))
     coordinator.wait(0)

@@ -12,6 +12,7 @@ from broker_runtime.groups.classic.syncing import sync
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.consumer.heartbeat import heartbeat
 from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
+from broker_runtime.groups.group import Committer
 from tests.support.groups.classic_coordinator import join_request
 from tests.support.groups.push_groups import GROUP, Coordinator
 
@@ -62,3 +63,10 @@ def test_members_of_the_consumer_protocol_cannot_join_a_push_group(
         coordinator.decide(lambda state: heartbeat(state, coordinator.environment, request))
     assert caught.value.code is code
     assert set(coordinator.group.members) == {"a"}
+
+
+def test_nobody_commits_to_a_push_group_in_a_transaction(coordinator: Coordinator) -> None:
+    for committer in (Committer(), Committer("a")):
+        with pytest.raises(KafkaError, match="uses the push protocol, which takes no part in transactions") as refused:
+            coordinator.group.check_commit(committer, in_transaction=True)
+        assert refused.value.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL

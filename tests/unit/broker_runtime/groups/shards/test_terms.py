@@ -118,7 +118,7 @@ async def test_a_group_whose_replica_cannot_be_opened_is_not_loading() -> None:
         node.make_offsets_topic()
         node.replicas.offline[GROUPS_TOPIC, 0] = "its log is damaged"
         assert await code_of(node) == ErrorCode.NOT_COORDINATOR
-        assert node.groups.awaited() == []
+        assert node.groups.hosted.awaited() == []
 
 
 async def test_a_broker_that_stops_coordinates_nothing_though_the_metadata_still_name_it() -> None:

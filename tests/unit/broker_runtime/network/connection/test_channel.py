@@ -38,7 +38,7 @@ class Alarm:
 
 
 class Loop:
-    """`alarms` are by the seconds that they were requested for, from then."""
+    """An event loop. `alarms` are by the seconds that they were requested for, from then."""
 
     def __init__(self) -> None:
         self._soon: list[Callable[[], None]] = []
@@ -274,7 +274,7 @@ def test_a_request_that_is_no_batch_waits_for_those_before_it() -> None:
 
 @pytest.mark.parametrize("pieces", [1, 3])
 def test_nothing_is_carried_out_behind_a_batch_that_is_to_be_checked_first(pieces: int) -> None:
-    """It is appended only later, and the batches behind it must not be appended before."""
+    """The batch is appended only later, and the batches behind it must not be appended before."""
     served = Served(MemoryTransport())
     requests = [request(body) for body in (b"batch 1 later", b"batch to be checked later", b"batch 3 later")]
     for piece in requests if pieces > 1 else [b"".join(requests)]:
@@ -303,7 +303,7 @@ def test_a_client_that_waits_for_something_else_is_not_read() -> None:
 
 
 def test_a_batch_may_be_done_with_the_one_behind_it() -> None:
-    """Its answer waits until that one is handled, and is sent before that one's answer."""
+    """The answer to the batch waits until the one behind it is handled, and is sent before that one's answer."""
     served = Served(MemoryTransport())
     served.meanwhile[b"batch 2"] = lambda: served.promises[0].complete((request(b"1"),))
     served.transport.arrive(request(b"batch 1 later"))
@@ -574,7 +574,7 @@ def test_a_client_whose_request_took_long_is_read_from_in_its_time_slice(transpo
     served = Served(transport)
     transport.arrive(request(b"a"))
     served.channel.on_readable()
-    served.channel.was_heavy()
+    served.channel.was_heavy(0.001)
     assert served.taken() == request(b"a")
     transport.arrive(request(b"b"))
     served.channel.on_readable()

@@ -498,3 +498,44 @@ def test_the_memory_of_a_kept_frame_is_given_back_once(end: str) -> None:
     assert driven.buffers.memory.total == 0
     driven.machine.incoming.release()
     assert driven.buffers.memory.total == 0
+
+
+@pytest.mark.parametrize("end", ["released", "answered", "closed"])
+def test_copies_of_a_request_count_as_memory_until_the_request_is_done(end: str) -> None:
+    driven = Driven()
+    driven.receive(request(b"later"))
+    driven.machine.incoming.release(1_000)
+    assert driven.buffers.memory.total == 1_000
+    freed = driven.freed
+    if end == "released":
+        driven.machine.incoming.release()
+    elif end == "answered":
+        driven.reply(b"done")
+    else:
+        driven.machine.end(ConnectionEvent.LOST)
+    assert driven.buffers.memory.total == 0
+    assert driven.freed == freed + 1
+
+
+def test_the_memory_of_answers_is_counted_while_the_socket_takes_no_more() -> None:
+    driven = Driven()
+    answers = driven.buffers.answers
+    driven.receive(request(b"now"))
+    driven.serve(driven.machine.sent(NOW_S))
+    assert (answers.used, answers.unread) == (len(request(b"now")), 1)
+    assert driven.machine.push(b"unasked")
+    assert answers.used == len(request(b"now")) + len(b"unasked")
+    assert driven.sent()
+    assert (answers.used, answers.unread) == (0, 0)
+
+
+def test_an_answer_that_comes_while_the_socket_takes_no_more_is_counted_too() -> None:
+    driven = Driven()
+    answers = driven.buffers.answers
+    driven.receive(request(b"later"))
+    assert driven.machine.push(b"unasked")
+    driven.machine.sent(NOW_S)
+    driven.reply(b"it comes")
+    assert answers.used == len(b"unasked") + len(request(b"it comes"))
+    driven.machine.end(ConnectionEvent.CLOSE)
+    assert (answers.used, answers.unread) == (0, 0)

@@ -12,7 +12,7 @@ from tests.support.fakes.manual_clock import ManualClock
 
 
 class Loop:
-    """`pass_once` runs the callbacks that exist at its start, as one iteration of an event loop does."""
+    """An event loop. `pass_once` runs the callbacks that exist at its start, as one iteration does."""
 
     def __init__(self) -> None:
         self._callbacks: deque[Callable[[], None]] = deque()
@@ -26,7 +26,9 @@ class Loop:
 
 
 class Worker:
-    """Each of its time slices takes a quarter of a second."""
+    """A connection each of whose time slices takes a quarter of a second."""
+
+    heavy_s = 0.0
 
     def __init__(self, name: str, work: int, slices: TimeSlices, clock: ManualClock, log: list[str]) -> None:
         self.name, self.work, self.slices, self.clock, self.log = name, work, slices, clock, log
@@ -38,8 +40,8 @@ class Worker:
         if self.work:
             self.slices.add(self)
 
-    def was_heavy(self) -> None:
-        """Do nothing: it goes to the end of the queue anyway."""
+    def was_heavy(self, length_s: float) -> None:
+        """Keep no length: all workers are equal."""
 
 
 def test_a_time_slice_is_bounded_and_all_workers_continue_in_order() -> None:
@@ -71,10 +73,12 @@ def test_a_single_worker_continues_within_the_same_time_slice() -> None:
 
 def test_a_time_slice_that_fails_forgets_nobody() -> None:
     class Failing:
+        heavy_s = 0.0
+
         def run_slice(self) -> None:
             raise OSError("a mistake of ours")
 
-        def was_heavy(self) -> None:
+        def was_heavy(self, length_s: float) -> None:
             raise AssertionError("it has failed")
 
     loop, clock, log = Loop(), ManualClock(), list[str]()
@@ -112,14 +116,50 @@ def test_a_long_time_slice_is_reported_and_a_short_one_is_not() -> None:
         def run_slice(self) -> None:
             """Take a turn that takes no time."""
 
-        def was_heavy(self) -> None:
+        def was_heavy(self, length_s: float) -> None:
             log.append("short")
 
     class Long(Worker):
-        def was_heavy(self) -> None:
+        def was_heavy(self, length_s: float) -> None:
             log.append("long")
 
     slices.add(Short("s", 1, slices, clock, log))
     slices.add(Long("l", 1, slices, clock, log))
     loop.pass_once()
     assert log == ["l", "long"]
+
+
+class Sender(Worker):
+    """A connection with one request at a time, each of which takes `length_s`."""
+
+    def __init__(self, name: str, length_s: float, slices: TimeSlices, clock: ManualClock, log: list[str]) -> None:
+        super().__init__(name, 1, slices, clock, log)
+        self.length_s = self.heavy_s = length_s
+
+    def run_slice(self) -> None:
+        self.clock.advance(self.length_s)
+        self.log.append(self.name)
+
+    def was_heavy(self, length_s: float) -> None:
+        assert length_s == pytest.approx(self.length_s)
+
+
+def test_a_short_request_is_served_before_a_hundred_longer_ones_that_came_before_it() -> None:
+    loop, clock, log = Loop(), ManualClock(), list[str]()
+    slices = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.001)
+    for number in range(100):
+        slices.add(Sender(f"{number}", 0.001, slices, clock, log))
+    slices.add(Sender("short", 0.0003, slices, clock, log))
+    loop.pass_once()
+    assert log == ["short", "0"]
+
+
+def test_a_long_request_is_served_although_short_ones_keep_coming() -> None:
+    loop, clock, log = Loop(), ManualClock(), list[str]()
+    slices = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.0001)
+    slices.add(Sender("long", 0.01, slices, clock, log))
+    end_s = clock.monotonic() + 3
+    while "long" not in log:
+        assert clock.monotonic() < end_s
+        slices.add(Sender("short", 0.0003, slices, clock, log))
+        loop.pass_once()

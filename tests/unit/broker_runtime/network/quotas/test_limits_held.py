@@ -6,6 +6,9 @@ import pytest
 
 from broker_runtime.network.quotas.limits_held import SHOWN_MAX, LimitsHeld
 from connection_limits.accept_decision import AcceptDecision, AcceptOutcome
+from connection_limits.cluster.reports import Answer, Grant, Verdict
+from connection_limits.cluster.shares import Shares
+from connection_limits.cluster_rates import ClusterRates
 from connection_limits.groups.connection_group import AddressGroupLimits
 from connection_limits.limit_met import limit_met
 from connection_limits.quotas import ConnectionQuotas
@@ -50,6 +53,7 @@ def test_without_limits_nothing_is_held() -> None:
     assert found["broker"] == {
         "connection_creation_rate": None,
         "adaptive": None,
+        "cluster": None,
         "max_connections": None,
         "rate": pytest.approx(1.0),
         "connections": 1,
@@ -223,3 +227,28 @@ def test_counters_of_a_limit_are_removed_with_it() -> None:
     quotas.addresses.update_rate("10.0.0.1", None, NOW)
     quotas.update(QuotaSettings(**ONE_A_SECOND), NOW)
     assert held(quotas)["ips"] == {}
+
+
+def test_a_rate_of_the_cluster_is_shown_with_its_share() -> None:
+    quotas = quotas_of(
+        listener_max_connection_creation_rate={"EXTERNAL": 90}, cluster_wide_listeners=frozenset({"EXTERNAL"})
+    )
+    starting = {"rate": 90, "share": 0.0, "demand": 0.0, "brokers": None, "age_s": None, "state": "waiting"}
+    listener = page(quotas)["listeners"]["EXTERNAL"]
+    assert (listener["connection_creation_rate"], listener["cluster"]) == (90, starting)
+    shares = Shares(200, 4_000, NOW)
+    rates = ClusterRates(quotas, shares, NOW)
+    rates.update({}, NOW)
+    report = shares.begin_report(1, 11, NOW)
+    grants = (Grant("listener:EXTERNAL", 90_000, 30_000),)
+    shares.answered(report, Answer(Verdict.GRANTED, 7, 4_000, 3, False, grants), NOW)
+    found: Any = LimitsHeld(quotas, NOW + 500, rates).page("")
+    assert found["listeners"]["EXTERNAL"]["cluster"] == {
+        "rate": 90,
+        "share": 30.0,
+        "demand": 0.0,
+        "brokers": 3,
+        "age_s": 0.5,
+        "state": "granted",
+    }
+    assert found["broker"]["cluster"] is None

@@ -1,6 +1,7 @@
 """Limits of the rows of one request, and answers that are looked through over several time slices."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from audit_pipeline.spool.spool import read_spool
+from broker_runtime.observers.audit_log import change_log
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from broker_runtime.wire import versions
 from tests.support.audit.audit import AuditBench
@@ -64,14 +66,29 @@ def test_texts_are_limited_together_and_each(tmp_path: Path) -> None:
 
 def test_changes_whose_answers_wait_are_told_when_the_log_closes(tmp_path: Path) -> None:
     def play(bench: AuditBench) -> None:
-        bench.change(versions.CREATE_TOPICS, 7, *many_topics(5000))
+        bench.change(versions.CREATE_TOPICS, 7, *many_topics(4000))
 
     asyncio.run(_closed_while_waiting(tmp_path, {}, play))
     (path,) = tmp_path.glob("*.spool")
     content = read_spool(path.read_bytes())
-    assert [table for table, _ in events_in(path)] == ["request", *["change"] * 1001]
+    assert [table for table, _ in events_in(path)] == ["request", *["change"] * 1002]
     assert content.end is not None
-    assert content.end.last_seq == 1002
+    assert content.end.last_seq == 1003
+    codes = Counter(event["error_code"] for table, event in events_in(path) if table == "change")
+    assert codes == {0: 901, EXISTS: 101}
+
+
+def test_outcomes_that_closing_would_take_too_long_to_find_stay_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_log, "_STEPS_AT_CLOSE", 1)
+
+    def play(bench: AuditBench) -> None:
+        bench.change(versions.CREATE_TOPICS, 7, *many_topics(5000))
+
+    asyncio.run(_closed_while_waiting(tmp_path, {}, play))
+    (path,) = tmp_path.glob("*.spool")
+    assert {event["error_code"] for table, event in events_in(path) if table == "change"} == {None}
 
 
 def test_answers_beyond_the_limit_of_those_that_wait_are_not_looked_through(tmp_path: Path) -> None:

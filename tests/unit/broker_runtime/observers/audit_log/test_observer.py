@@ -15,6 +15,7 @@ from broker_runtime.node.metadata_before import MetadataNow
 from broker_runtime.observers.audit_log.observer import AuditLogObserver, new_boot_id
 from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition
 from tests.support.audit.audit import ManualTimers, ended_call
+from tests.support.audit.limits import NoLimits
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.requests.calls import NotedConnection
 
@@ -27,6 +28,7 @@ class Bench:
         self.clock = ManualClock()
         self.timers = ManualTimers(self.clock)
         self.registered = [8, 12, 7]
+        self.limits = NoLimits()
         self.held = [HostedPartition("orders", number, 10, 0, 5, True) for number in range(partitions)]
 
     def loaded(self, **config: str) -> AuditLogObserver:
@@ -34,7 +36,7 @@ class Bench:
         observer.attach(
             BrokerFacts(
                 7, "cluster", str(self.log_dir), self.clock, lambda call: call(), self.timers.call_later,
-                lambda: iter(self.held), lambda: self.registered, lambda: MetadataNow(MetadataImage()),
+                lambda: iter(self.held), lambda: self.registered, lambda: MetadataNow(MetadataImage()), self.limits,
             )
         )  # fmt: skip
         observer.configure({key.replace("_", "."): text for key, text in config.items()})

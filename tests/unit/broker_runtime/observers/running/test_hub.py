@@ -31,7 +31,7 @@ FETCH_PART = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0, "pa
 
 
 class Noting:
-    """Notes its calls, in the words of this test."""
+    """An observer that notes its calls, in the words of this test."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []
@@ -357,7 +357,7 @@ def test_one_that_waits_for_a_busy_machine_is_not_suspended() -> None:
 
 
 class Account(Noting):
-    """Like the audit log: all facts in one call."""
+    """An observer like the audit log: all facts in one call."""
 
     record_request = record_response = record_no_response = None  # type: ignore[assignment]
 

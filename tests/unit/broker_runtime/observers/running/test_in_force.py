@@ -16,6 +16,7 @@ from broker_runtime.observers.running import in_force
 from broker_runtime.observers.running.in_force import ObserversInForce
 from broker_runtime.observers.running.states import ObserverState
 from broker_runtime.observers.surroundings import BrokerFacts
+from tests.support.audit.limits import NoLimits
 from tests.unit.broker_runtime.observers.running.test_hub import ALL, LEADER, Scene
 
 HERE = __name__
@@ -99,7 +100,7 @@ class Mismeasured(Keeping):
 
 
 class Moody(Keeping):
-    """Raises for the attribute `at` in the main thread, but not in the thread that creates it."""
+    """An observer that raises for the attribute `at` in the main thread, but not in the thread that creates it."""
 
     told: ClassVar[list[str]] = []
     raises: ClassVar[type[BaseException]]
@@ -144,6 +145,7 @@ class Bench:
             tuple,
             tuple,
             lambda: MetadataNow(MetadataImage()),
+            NoLimits(),
         )
         self.observers = ObserversInForce(surroundings, lambda _: None, self)
         for each in (First, Second, Late, Clinging, Picky, Changeable, Mismeasured, Moody, Garbled):

@@ -16,6 +16,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.node.metadata_before import MetadataNow
 from broker_runtime.observers.running.on_demand import ObserversOnDemand
 from broker_runtime.observers.surroundings import BrokerFacts
+from tests.support.audit.limits import NoLimits
 
 PLUGINS = "tests.support.requests.plugin_observers"
 
@@ -47,6 +48,7 @@ class Bench:
             tuple,
             tuple,
             lambda: MetadataNow(MetadataImage()),
+            NoLimits(),
         )
         self.observers = ObserversOnDemand(surroundings, lambda _: None, self, self._import)
 

@@ -109,7 +109,7 @@ async def test_there_is_an_end_to_how_many_may_hang_but_for_those_that_are_built
 
 
 async def test_a_call_that_returns_just_when_the_time_is_up_is_not_left_behind() -> None:
-    """Previously its observer could not be loaded again until a restart, and what it had made was never closed."""
+    """Previously the observer could not be loaded again until a restart, and what it had made was never closed."""
     loop, made, late = asyncio.get_running_loop(), threading.Event(), list[str]()
     threads = ObserverThreads(loop)
 

@@ -27,13 +27,16 @@ RECORDS = st.lists(st.tuples(st.sampled_from(KEYS), st.one_of(st.none(), st.inte
 BATCHES = st.lists(st.tuples(RECORDS, st.sampled_from((-1, 1, 2)), st.integers(0, 4)), min_size=1, max_size=6)
 Batches = list[tuple[list[tuple[bytes, int | None]], int, int]]
 SEALING = st.tuples(st.sampled_from((True, True, False)), st.sampled_from((True, True, False)))
-"""Whether it is replicated, and whether it is synced."""
+"""The kinds of logs: whether a log is replicated, and whether it is synced."""
 SMALL_MAP = CleanerSettings(3 * 208, 1.0, 100, 1 << 20)
 USUAL = CleanerSettings(1 << 20, 0.9, 4096, 1 << 20)
 
 
 class CompactedLogOnFailingMachine(RuleBasedStateMachine):
-    """`written` is every record by its offset; records below `high_watermark` are never cut."""
+    """A compacted log on a machine that fails.
+
+    `written` is every record by its offset; records below `high_watermark` are never cut.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -180,7 +183,7 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
         self.bases = [base for base in self.bases if base < offset]
         del self.epochs[len(self.bases) :]
         # Only the log knows the earlier sequences of the producers.
-        known = {number: batch for number, _, batch in self.house.log.producers.newest_batches()}
+        known = {number: state.batches[-1] for number, state in self.house.log.producers}
         self.sequences = {number: (batch.last_sequence + 1, batch.last_offset + 1) for number, batch in known.items()}
 
     @rule(seed=st.integers(0, 2**32))
@@ -245,7 +248,7 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
 
     @invariant()
     def producers_are_remembered(self) -> None:
-        known = {number: batch.last_sequence + 1 for number, _, batch in self.house.log.producers.newest_batches()}
+        known = {number: state.last_sequence + 1 for number, state in self.house.log.producers}
         start = self.house.log.log_start_offset
         assert known == known | {n: sequence for n, (sequence, end) in self.sequences.items() if end > start}
 

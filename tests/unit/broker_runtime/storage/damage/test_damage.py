@@ -82,7 +82,7 @@ def test_each_of_several_damaged_parts_is_a_range_of_its_own(end: Callable[[Node
 
 @pytest.mark.parametrize("at", [8, 9, 11, 16, 17, 23, 26])
 def test_behind_a_damaged_header_the_next_batch_is_searched(at: int) -> None:
-    """Its length is wrong, or its magic, its checksum or its number of offsets."""
+    """The header's length is wrong, or its magic, its checksum or its number of offsets."""
     node = Node()
     node.stop()
     node.damage_batch(20, at, 0x41)
@@ -212,7 +212,7 @@ def test_after_a_power_loss_damage_below_the_recovery_point_is_missed() -> None:
 def test_a_flipped_bit_in_a_base_offset_neither_moves_the_end_nor_stops_the_broker(
     end: Callable[[Node], None], byte: int
 ) -> None:
-    """It is outside of the checksum."""
+    """The base offset is outside of the checksum."""
     node = Node()
     node.sync()
     position = node.log.segments[-1].position_of(48)

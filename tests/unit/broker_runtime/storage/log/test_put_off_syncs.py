@@ -49,7 +49,7 @@ class House(LogHouse):
 
 
 def of_snapshots(house: House, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Make it impossible to open snapshots."""
+    """Make the opening of snapshots fail."""
     real = house.fs.open
 
     def failing(path: Path, *, create: bool = False) -> object:

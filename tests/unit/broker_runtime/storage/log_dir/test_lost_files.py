@@ -194,7 +194,7 @@ def _without_its_first_segment(begin: int) -> Node:
 
 @pytest.mark.parametrize("begin", [0, 2])
 def test_a_log_without_its_first_segment_begins_where_it_began(begin: int) -> None:
-    """Otherwise it could later lead with a higher start, and the others would delete their records before that."""
+    """Otherwise the log could later lead with a higher start, and the others would delete their records before that."""
     node = _without_its_first_segment(begin)
     node.start()
     ((first, last),) = node.unreadable

@@ -129,7 +129,7 @@ def _of_many(seen_ms: int, first: int = 0, count: int = 5_000, into: ProducerSta
 
 
 def _known(states: ProducerStates) -> list[int]:
-    return [producer_id for producer_id, _, _ in states.newest_batches()]
+    return [producer_id for producer_id, _ in states]
 
 
 def test_all_silent_producers_are_forgotten_at_once_and_in_short_steps() -> None:

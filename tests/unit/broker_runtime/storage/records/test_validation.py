@@ -54,6 +54,7 @@ def test_a_good_batch_passes_with_its_header() -> None:
         (_patched(57, ">i", 0), ErrorCode.INVALID_RECORD),
         (_patched(21, ">h", CONTROL), ErrorCode.INVALID_RECORD),
         (_patched(21, ">h", TRANSACTIONAL), ErrorCode.INVALID_RECORD),
+        (_patched(21, ">h", TRANSACTIONAL | CONTROL), ErrorCode.INVALID_RECORD),
         (_patched(21, ">h", LOG_APPEND_TIME), ErrorCode.INVALID_TIMESTAMP),
         (_patched(21, ">h", 5), ErrorCode.INVALID_RECORD),
         (

@@ -12,7 +12,10 @@ from tests.support.logs.logs import LogHouse, read_all, values_of
 
 
 class LogOnFailingMachine(RuleBasedStateMachine):
-    """`acknowledged` are the values of appends that returned; the first `synced` of them must survive a power loss."""
+    """A log on a machine that fails.
+
+    `acknowledged` are the values of appends that returned; the first `synced` of them must survive a power loss.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +100,7 @@ TestLogOnFailingMachine.settings = settings(max_examples=60, stateful_step_count
 
 
 def test_what_was_synced_stays_though_a_segment_that_had_just_been_taken_out_was_not() -> None:
-    """Its end is not the start of the log: previously all later segments were dropped as if it were lost."""
+    """The segment's end is not the start of the log: previously all later segments were dropped as if it were lost."""
     for seed in range(20):
         house = LogHouse(TopicConfig(segment_bytes=1000))
         house.append(b"old" * 100)

@@ -245,7 +245,7 @@ def test_a_log_start_inside_or_behind_a_damage() -> None:
 
 
 def test_a_damaged_segment_expires_with_those_around_it() -> None:
-    """Its records may be as new as those that follow."""
+    """The records of the damaged segment may be as new as those that follow."""
     house = DamagedHouse(TopicConfig(segment_bytes=1000, retention_ms=100_000))
     segment = house.log.segments[1]
     house.find(*range(segment.base_offset, segment.next_offset))
@@ -330,7 +330,10 @@ def test_a_cleaning_that_meets_a_damage_has_the_segment_checked_and_is_not_given
 def test_a_cleaning_believes_no_base_offset_that_does_not_fit_between_the_others(
     at: int, gaps: bool, number: int
 ) -> None:
-    """It is outside of the checksum. If it is too high, the newest record of a key looks like an old one."""
+    """The base offset is outside of the checksum.
+
+    If it is too high, the newest record of a key looks like an old one.
+    """
     house = DamagedHouse(TopicConfig(cleanup_policy=("compact",), segment_bytes=1000, min_cleanable_dirty_ratio=0.0))
     if gaps:
         house.log.files.swaps.allow_gaps("a test")

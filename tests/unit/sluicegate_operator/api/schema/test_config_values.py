@@ -13,6 +13,18 @@ NUMBERS = [-2, -1, 0, 1, 3, 4, 13, 14, 64, 65, 1023, 1024, 2**31 - 1, 2**31, 2**
 WORDS = ["", "abc", "1_000", "1.5", "0x10", "1e3", "true", "False", "yes", "gzip", "GZIP", "LogAppendTime", "delete"]
 WORDS += ["fal\u017fe", "d\u0131\u017fabled", "Fetch:0002000", "Fetch:00000002000", "Fetch:2000,"]
 WORDS += ["compact,delete", "compact , delete", "compact;delete", "delete,", "+5", "007", "3\n", "\u0663"]
+WORDS += [
+    " ",
+    "\t",
+    "\t:a",
+    "\u00a0:a",
+    "User:",
+    "User: ",
+    "User:\t",
+    "User:\u2003",
+    "User:a;User: ",
+    "User:\u00e4;User: b ",
+]
 TEXTS = [*map(str, NUMBERS), *WORDS]
 PAIRS = [(key, BROKER_CONFIG, BROKER_KEYS) for key in BROKER_CONFIG] + [
     (key, TOPIC_CONFIG, TOPIC_KEYS) for key in TOPIC_CONFIG

@@ -4,7 +4,8 @@ import pytest
 
 from sluicegate_operator.cli.asking.brokers_asked import AskingError, BrokerAsked
 from sluicegate_operator.cli.asking.limits_asked import PAGES_MAX, ask_limits
-from sluicegate_operator.cli.asking.quota_rows import BrokerLimits, QuotaRow, quota_rows
+from sluicegate_operator.cli.asking.quota_rows import BrokerLimits, QuotaRow, quota_rows, share_words
+from sluicegate_operator.quotas.observing.shares import ReportedShare
 
 
 def limit(most_a_second: int | None = None, most: int | None = None, **now: Any) -> dict[str, Any]:
@@ -45,6 +46,20 @@ def test_an_adaptive_rate_has_its_bounds() -> None:
     assert bounds["listener OTHER"] == (9, "")
     adaptive["adaptive"]["max_rate"] = None  # type: ignore[assignment]
     assert "50 to unlimited" in {row.bounds for row in quota_rows([BrokerLimits(0, limits)])}
+
+
+def test_a_rate_of_the_cluster_has_the_share_of_each_broker() -> None:
+    cluster = {"rate": 400, "share": 133.34, "demand": 210.5, "brokers": 3, "age_s": 0.6, "state": "granted"}
+    listeners = {"EXTERNAL": acceptor(400) | {"cluster": cluster}, "OTHER": acceptor(9) | {"cluster": None}}
+    groups = {"default/office": GROUP | {"cluster": cluster | {"share": 7.0, "age_s": None, "state": "waiting"}}}
+    rows = {row.target: row for row in quota_rows([BrokerLimits(0, LIMITS | {"listeners": listeners}, {}, groups)])}
+    assert rows["listener EXTERNAL"].share == ReportedShare(400, 133.34, 210.5, 0.6, "granted")
+    assert rows["listener OTHER"].share is None
+    words = {target: share_words(row.share) for target, row in rows.items() if row.share is not None}
+    assert words == {
+        "listener EXTERNAL": "133.3 of 400 (granted 1s ago)",
+        "group default/office": "7.0 of 400 (waiting)",
+    }
 
 
 def test_rows_of_one_target_are_together() -> None:

@@ -86,6 +86,28 @@ def acceptor(
     return limits | now | more
 
 
+CLUSTER = {"rate": 400, "share": 133.34, "demand": 210.5, "brokers": 3, "age_s": 0.6, "state": "granted"}
+
+
+def test_a_rate_of_the_cluster_is_compared_with_the_share_of_the_broker() -> None:
+    of_group = GROUP | {"connection_creation_rate": 400, "cluster": CLUSTER | {"state": "reserve", "share": 33.0}}
+    listeners = {
+        "EXTERNAL": acceptor(400, inherited=["max_connections"], cluster=CLUSTER),
+        # It has no rate of its own.
+        "OTHER": acceptor(400, 9, inherited=["connection_creation_rate"], cluster=CLUSTER),
+    }
+    said = FREE | {"holders": [of_group], "listeners": listeners, "broker": acceptor(cluster=None)}
+    out = io.StringIO()
+    [table] = why_tables(AddressAnswers("10.0.0.1", (BrokerAnswer("shop", 0, said),)), NOW)
+    Console(file=out, width=150).print(table)
+    rows = [" ".join(line.split()) for line in out.getvalue().splitlines() if line.strip().startswith("0 ")]
+    assert rows == [
+        "0 default/office 10.0.0.0/8 shared, share 33.0 of 400 (reserve 1s ago) 5.0/33.0 - - 186 2h",
+        "0 set on the brokers listener EXTERNAL, share 133.3 of 400 (granted 1s ago) 50.0/133.3 - 0% 4094 -",
+        "0 set on the brokers listener OTHER - 7/9 0% 4094 -",
+    ]
+
+
 def test_limits_that_all_clients_share_are_named_with_the_time_that_they_block() -> None:
     inherits = ["connection_creation_rate", "max_connections"]
     listeners = {

@@ -71,6 +71,14 @@ def test_nothing_changes(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "4 unchanged; no node restarts; nothing is deleted\n"
 
 
+def test_a_scope_changes_without_a_restart(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(changed / "quotas.yaml", "maxConnectionCreationRate: 50", "maxConnectionCreationRate: 300\n  scope: Cluster")
+    assert code_of([changed], [QUICKSTART]) == 0
+    output = said(capsys)
+    assert "listener EXTERNAL 50/s -> 300/s of all brokers together" in output
+    assert "no node restarts" in output
+
+
 def test_a_restart_is_two_and_is_explained(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edit(changed / "cluster.yaml", 'num.partitions: "3"', 'num.partitions: "4"')
     assert code_of([changed], [QUICKSTART]) == 2

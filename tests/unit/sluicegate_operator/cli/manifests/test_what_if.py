@@ -41,16 +41,51 @@ def passed_on(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def tried(folder: Path, *documents: str, **options: Any) -> int:
     (folder / "quotas.yaml").write_text("---\n".join(documents), encoding="utf-8")
     with pytest.raises(typer.Exit) as ended:
-        what_if([folder], "segments", **options)
+        what_if("segments", [folder], **options)
     return ended.value.exit_code
 
 
 def test_the_limits_are_passed_on_and_the_exit_code_comes_back(tmp_path: Path, passed_on: dict[str, Any]) -> None:
     code = tried(tmp_path, quota("clients"), from_time="2026-11-22", to_time="2026-11-23", output=Output.JSON)
     assert code == 3
-    program = ["-m", "audit_pipeline", "what-if", "--limits", "-", "--audit", "segments"]
-    assert passed_on["command"] == [*program, "--from", "2026-11-22", "--to", "2026-11-23", "--output", "json"]
+    program = ["-m", "audit_pipeline", "what-if", "--audit", "segments", "--from", "2026-11-22", "--to", "2026-11-23"]
+    assert passed_on["command"] == [*program, "--output", "json", "--limits", "-"]
     assert passed_on["limits"]["configs"]["listener.name.external.max.connection.creation.rate"] == "5"
+
+
+@pytest.mark.parametrize("options", [{}, {"files": [Path("quotas.yaml")], "in_force": True}])
+def test_quotas_and_in_force_exclude_each_other(options: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        what_if("segments", **options)
+    assert ended.value.exit_code == 2
+    assert capsys.readouterr().err == "give either the quotas to try with -f, or --in-force\n"
+
+
+def test_limits_are_printed_for_a_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "quotas.yaml").write_text(quota("clients"), encoding="utf-8")
+    what_if(None, [tmp_path], print_limits=True)
+    limits = json.loads(capsys.readouterr().out)
+    assert limits["configs"]["listener.name.external.max.connection.creation.rate"] == "5"
+    with pytest.raises(typer.Exit) as ended:
+        what_if(None, [tmp_path])
+    assert ended.value.exit_code == 2
+    assert capsys.readouterr().err.startswith("give --audit the folder or URI with the segments of the audit log")
+
+
+def test_in_force_needs_no_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[list[str]] = []
+
+    def run(command: list[str], *, check: bool) -> subprocess.CompletedProcess[str]:
+        given.append(command[1:])
+        return subprocess.CompletedProcess(command, 4)
+
+    monkeypatch.setattr("subprocess.run", run)
+    with pytest.raises(typer.Exit) as ended:
+        what_if("segments", in_force=True)
+    assert ended.value.exit_code == 4
+    assert given == [
+        ["-m", "audit_pipeline", "what-if", "--audit", "segments", "--output", "table", "--in-force"],
+    ]
 
 
 def test_members_of_a_workload_are_canonical(tmp_path: Path, passed_on: dict[str, Any]) -> None:

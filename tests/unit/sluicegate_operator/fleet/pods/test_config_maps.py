@@ -23,7 +23,12 @@ CLUSTER = BrokerCluster.model_validate(
 
 def config_map(name: str, owner: str = UID) -> Json:
     return {
-        "metadata": {"name": name, "uid": f"uid of {name}", "ownerReferences": [{"uid": owner, "controller": True}]}
+        "metadata": {
+            "name": name,
+            "uid": f"uid of {name}",
+            "resourceVersion": f"version of {name}",
+            "ownerReferences": [{"uid": owner, "controller": True}],
+        }
     }
 
 
@@ -62,8 +67,9 @@ class FakeKube:
     async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
         return self.node_sets.get(name)
 
-    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
+    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str, resource_version: str) -> None:
         assert kind is CONFIG_MAP
+        assert resource_version == f"version of {name}", "a user may have taken it over since it was read"
         if name == self.refuses:
             raise KubeError(f"DELETE {name}: 403 denied by a policy", 403)
         self.deleted.append((name, uid))
@@ -94,7 +100,8 @@ async def test_a_config_map_that_may_not_be_deleted_is_named_and_keeps_no_other(
 
 def orphan(name: str, **labels: str) -> Json:
     ours = {"app.kubernetes.io/managed-by": "sluicegate-operator", "sluicegate.dev/cluster": "shop"}
-    return {"metadata": {"name": name, "uid": f"uid of {name}", "labels": ours | labels}}
+    known = {"uid": f"uid of {name}", "resourceVersion": f"version of {name}"}
+    return {"metadata": {"name": name, **known, "labels": ours | labels}}
 
 
 async def test_orphaned_config_maps_with_names_of_this_cluster_are_deleted() -> None:

@@ -9,7 +9,7 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.reconcilers import descriptions
-from sluicegate_operator.handlers.reconcilers.descriptions import UNTOLD_RETRY, DescriptionReconciler
+from sluicegate_operator.handlers.reconcilers.descriptions import UNDESCRIBED_RETRY, DescriptionReconciler
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kafka_admin.errors import AdminConnectionError
 from sluicegate_operator.kafka_admin.log_damage import SINCE_PROTOCOL
@@ -94,7 +94,7 @@ async def test_only_what_is_new_is_looked_at(monkeypatch: pytest.MonkeyPatch) ->
         shop.words = {0: BrokerWords("0.1.0", 1, 2, dict(tags))}
         assert isinstance(await shop.reconcile(SHOP), float)
         assert [queue for queue in shop.marked if queue == "registrations"] == ["registrations"] * marks
-        assert shop.context.progress[SHOP].told == shop.words
+        assert shop.context.progress[SHOP].described == shop.words
 
 
 async def test_descriptions_are_kept_while_no_broker_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,11 +102,11 @@ async def test_descriptions_are_kept_while_no_broker_answers(monkeypatch: pytest
     before = shop.words = {0: BrokerWords("0.1.0", 1, 2, {"zone": "a"})}
     await shop.reconcile(SHOP)
     shop.words = None
-    assert await shop.reconcile(SHOP) == UNTOLD_RETRY
+    assert await shop.reconcile(SHOP) == UNDESCRIBED_RETRY
     shop.addresses = ()
-    assert await shop.reconcile(SHOP) == UNTOLD_RETRY
+    assert await shop.reconcile(SHOP) == UNDESCRIBED_RETRY
     assert shop.asked == 2, "nobody is asked where there is no address"
-    assert shop.context.progress[SHOP].told == before
+    assert shop.context.progress[SHOP].described == before
     assert shop.marked == ["registrations", "clusters"]
 
 
@@ -140,7 +140,7 @@ async def test_damage_of_an_earlier_cluster_of_the_name_is_not_noted_of_this_one
     found = await gather_cluster(kube, SHOP)  # type: ignore[arg-type]
     assert found is not None
     progress = shop.context.progress.of(found)
-    assert (progress.damage, progress.told) == (None, {})
+    assert (progress.damage, progress.described) == (None, {})
 
 
 async def test_a_deleted_cluster_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ no line here.
 
 import asyncio
 import base64
+from contextlib import suppress
 from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +17,8 @@ from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.fleet.kafka.controllers import ControllerView
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.term import reconcilers
-from sluicegate_operator.kube.http.kinds import EVENT
+from sluicegate_operator.kube.http.errors import KubeConflictError
+from sluicegate_operator.kube.http.kinds import EVENT, Kind
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.resources.labels import labels
 from sluicegate_operator.settings import read_settings
@@ -209,6 +211,38 @@ async def test_an_object_of_somebody_else_that_replaces_a_child_is_left_alone(
     await world.close()
 
 
+HANDED_OVER = ("ConfigMap", "CronJob", "NetworkPolicy", "ScheduledSparkApplication", "Service")
+"""Kinds of children that the operator deletes by name, and that a user can take over by their labels."""
+
+
+async def test_a_child_that_somebody_takes_over_a_moment_before_its_deletion_stays() -> None:
+    """The operator has read it as its own, perhaps from its cache."""
+    world = World()
+    await world.settle()
+    delete = world.kube.delete
+    taken: set[tuple[str, str]] = set()
+
+    async def late(kind: Kind, namespace: str, name: str, *, uid: str = "", resource_version: str = "") -> None:
+        found = world.kube.objects.get((kind.kind, namespace, name))
+        if found is not None and kind.kind in HANDED_OVER:
+            theirs = deepcopy(found)
+            theirs["metadata"] |= deepcopy(MARKS["controlled by another"])
+            world.kube.put(theirs)
+            taken.add((kind.kind, name))
+        await delete(kind, namespace, name, uid=uid, resource_version=resource_version)
+
+    world.kube.delete = late  # type: ignore[method-assign]
+    other_mode = pipeline("by-job", **SPARK, results={"uri": "s3://answers/j"})
+    world.kube.put(_born(other_mode, "of-by-job"))
+    with suppress(KubeConflictError):
+        await world.settle()
+    with suppress(KubeConflictError):
+        await _change_and_delete(world)
+    assert {kind for kind, _ in taken} >= {"NetworkPolicy", "CronJob"}
+    assert [key for key in taken if (key[0], "default", key[1]) not in world.kube.objects] == []
+    await world.close()
+
+
 async def _change_and_delete(world: World) -> None:
     """Make changes that delete children: other numbers, disabled fields, and the end of their owners."""
     world.kube.put(shop(storage={"deleteClaims": True}, networkPolicies=False, brokers=_brokers(2)))
@@ -221,3 +255,28 @@ async def _change_and_delete(world: World) -> None:
 
 def _brokers(replicas: int) -> Json:
     return {"replicas": replicas, "storage": {"size": "20Gi"}}
+
+
+@pytest.mark.parametrize("secured", [False, True], ids=["plain", "secured"])
+@pytest.mark.parametrize("marks", ["controlled by another", "of an owner of another group", "of another cluster"])
+async def test_objects_with_the_labels_of_children_and_other_names_are_left_alone(marks: str, secured: bool) -> None:
+    """The operator finds children that it no longer wants by their labels, which other clients may copy."""
+    donor = World(secured=secured)
+    await donor.settle()
+    others = []
+    for number, (version, kind, name) in enumerate(MADE):
+        found = donor.kube.objects.get((kind, "default", name))
+        if found is None:
+            continue
+        own = found["metadata"].get("labels", {})
+        meta = {"name": f"{name}-x", "namespace": "default", "uid": f"theirs-{number}"} | deepcopy(MARKS[marks])
+        meta["labels"] = own | meta["labels"] if "labels" in meta else own
+        others.append({**deepcopy(found), "apiVersion": version, "metadata": meta})
+    await donor.close()
+    assert len(others) > 4
+    world = World(*others, secured=secured)
+    before = [deepcopy(world.kube.take(item["kind"], item["metadata"]["name"])) for item in others]
+    await world.settle()
+    await _change_and_delete(world)
+    assert [world.kube.take(item["kind"], item["metadata"]["name"]) for item in others] == before
+    await world.close()

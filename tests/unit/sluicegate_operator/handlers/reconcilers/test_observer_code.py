@@ -24,7 +24,7 @@ def config_map(**has: str) -> Json:
 
 
 class GoneOnceRead(MemoryKube):
-    """Its owner deletes a ConfigMap after the operator has read it."""
+    """An API server on which the owner of a ConfigMap deletes it after the operator has read it."""
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
         found = await super().get(kind, namespace, name)

@@ -292,7 +292,7 @@ def broker(id_: int) -> BrokerOverview:
 
 
 class Brokers:
-    """What the operator sees of the pods and brokers of a cluster."""
+    """The operator's view of the pods and brokers of a cluster."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pods = [pod(ordinal) for ordinal in range(3)]

@@ -10,7 +10,7 @@ import pytest
 
 from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY
-from sluicegate_operator.fleet.external.external import ExternalFleet
+from sluicegate_operator.fleet.external.external_fleet import ExternalFleet
 from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, ControllerView
 from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet, Sighting
 from sluicegate_operator.fleet.pods.pods import NodePod
@@ -19,7 +19,7 @@ from sluicegate_operator.handlers.reconcilers import registrations
 from sluicegate_operator.handlers.reconcilers.registrations import UNKNOWN_AFTER_S, RegistrationReconciler, settled
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kube.http.errors import KubeError
-from sluicegate_operator.planning.external.external import ExternalBroker, ExternalSeen
+from sluicegate_operator.planning.external.external_status import ExternalBroker, ExternalSeen
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.planning.registrations.fencing import ContainerEnd, FenceOrder
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview

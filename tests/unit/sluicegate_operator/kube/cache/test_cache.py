@@ -241,7 +241,7 @@ async def test_a_list_does_not_hold_up_the_event_loop() -> None:
 
 
 async def test_an_api_server_whose_storage_was_restored_is_believed() -> None:
-    """Its versions are lower than the cached ones, and it sends no events to a watch from a higher one."""
+    """The server's versions are lower than the cached ones, and it sends no events to a watch from a higher version."""
     script = Script(page(quota("a", 3), quota("b", 40), version=50))
     told: list[tuple[str | None, str | None]] = []
     async with cached(script, QUOTAS) as cache:

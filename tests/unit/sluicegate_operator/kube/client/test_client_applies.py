@@ -21,7 +21,7 @@ PATH = STATEFUL_SET.path("default", "shop-broker")
 
 
 class Server:
-    """Has one StatefulSet. `asked` are the requests, `refuses` is the status of a create's answer."""
+    """An API server with one StatefulSet. `asked` are the requests, `refuses` is the status of a create's answer."""
 
     def __init__(self) -> None:
         self.found: Json | None = None

@@ -41,12 +41,15 @@ class Node:
     in_force: int | None = None
     back_at_s: float = 0.0
     cut_off: bool = False
-    """Its kubelet brings no files while its process is down."""
+    """Whether the node's kubelet brings no files while its process is down."""
 
 
 @dataclass(slots=True)
 class RenewalWorld:
-    """Owns the Secrets' versions, the nodes and the clock. `decide` is what the operator asks before it writes."""
+    """The simulated world of a renewal: the Secrets' versions, the nodes and the clock.
+
+    `decide` is what the operator asks before it writes.
+    """
 
     seed: int
     terms: Terms

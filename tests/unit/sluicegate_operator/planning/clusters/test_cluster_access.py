@@ -14,7 +14,12 @@ from sluicegate_operator.planning.clusters.cluster_access import (
     version_range,
 )
 from sluicegate_operator.planning.clusters.cluster_status import cluster_status
-from sluicegate_operator.planning.external.external import ConfigProgress, ExternalBroker, ExternalSeen, external_status
+from sluicegate_operator.planning.external.external_status import (
+    ConfigProgress,
+    ExternalBroker,
+    ExternalSeen,
+    external_status,
+)
 from tests.support.manifests.bad_manifests import cluster, external, named_listener
 from tests.support.worlds.observed_clusters import observed_cluster
 

@@ -34,6 +34,8 @@ from tests.support.manifests.listener_manifests import authenticating
 
 STATIC = sorted(set(BROKER_CONFIG) - DYNAMIC_CONFIG_KEYS)
 LANDING = {"claimName": "audit"}
+KEYS = "https://id.example.org/Keys"
+_CASE, _PORT = ({"jwksEndpointUri": uri} for uri in (KEYS.lower(), KEYS.replace("org/", "org:444/")))
 
 
 def shop(**spec: Any) -> BrokerCluster:
@@ -168,15 +170,26 @@ def parsed(key: ConfigKey, value: ConfigValue, text: str) -> object:
         ("oauth", {"audiences": ["a", "b"]}, {"audiences": ["b", "a", "b"]}, {"audiences": ["a", "c"]}),
         ("serviceAccount", {}, {"audiences": ["sluicegate"]}, {"audiences": ["other"]}),
         ("serviceAccount", {"audiences": ["a", "b"]}, {"audiences": ["b", "a"]}, {"audiences": ["a"]}),
+        ("oauth", {"audiences": ["a", "b"]}, {"audiences": [" b", "a "]}, {"audiences": ["a", "B"]}),
+        ("oauth", {"jwksEndpointUri": KEYS}, {"jwksEndpointUri": KEYS.replace("id.example", "ID.Example")}, _CASE),
+        ("oauth", {"jwksEndpointUri": KEYS}, {"jwksEndpointUri": KEYS.replace("org/", "org:443/")}, _PORT),
     ],
-    ids=["default claim", "order of audiences", "default audience", "order of an account's audiences"],
+    ids=[
+        "default claim",
+        "order of audiences",
+        "default audience",
+        "order of an account's audiences",
+        "spaces around audiences",
+        "case of a host",
+        "default port",
+    ],
 )
 def test_another_spelling_of_a_listeners_authentication_restarts_nothing(
     type_: str, one: Json, same: Json, other: Json
 ) -> None:
     def secured(fields: Json) -> BrokerListener:
-        where = {"jwksEndpointUri": "https://example.org/keys"} if type_ == "oauth" else {}
-        found = parse_resource(authenticating(type_, **where, **fields))
+        where = {"jwksEndpointUri": KEYS} if type_ == "oauth" else {}
+        found = parse_resource(authenticating(type_, **where | fields))
         assert isinstance(found, BrokerListener)
         return found
 

@@ -68,6 +68,7 @@ def test_the_source_defaults_to_the_landing_of_the_cluster() -> None:
         "/etc/sluicegate-audit/main.py",
         *("build", "--source", "s3://audit/shop?region=eu-west-1"),
         *("--results", "/var/lib/sluicegate-results/daily.results", "--summary", "/dev/termination-log"),
+        *("--recommend", "daily"),
     ]
     on_a_claim = of_cluster(audit={"landing": {"claimName": "audit"}})
     assert words(pipeline(), on_a_claim)[3] == "/var/lib/sluicegate-audit/shop"
@@ -78,6 +79,7 @@ def test_settings_are_passed_as_files_and_the_report_follows() -> None:
     made = words(FULL | {"spec": FULL["spec"] | {"report": True}})
     assert made[6:] == [
         *("--summary", "/dev/termination-log"),
+        *("--recommend", "daily"),
         *("--prices", "/etc/sluicegate-audit/prices.json", "--objectives", "/etc/sluicegate-audit/objectives.json"),
         *("--mirrors", "/etc/sluicegate-audit/mirrors.json", "--storms", "/etc/sluicegate-audit/storms.json"),
         *(

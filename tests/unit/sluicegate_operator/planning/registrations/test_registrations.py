@@ -208,7 +208,7 @@ def test_without_a_controller_the_gate_stays_as_it_is() -> None:
 
 
 def test_a_pod_without_a_known_address_keeps_its_gate_while_its_broker_is_online() -> None:
-    """It stays closed for a new pod: the owner of the session is known once the kubelet has reported the address."""
+    """The gate stays closed for a new pod: the session's owner is known once the kubelet has reported the address."""
     assert unfenced_gate(ClusterOverview("c", 1000, 1, 9, (ONLINE,)), 2, "") is None
 
 

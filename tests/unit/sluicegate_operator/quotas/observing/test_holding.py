@@ -7,7 +7,7 @@ import pytest
 
 from sluicegate_operator.api import ConnectionQuota, parse_resource
 from sluicegate_operator.api.models.connection_quota import Holding
-from sluicegate_operator.quotas.model import TargetKey
+from sluicegate_operator.quotas.model.targets import TargetKey
 from sluicegate_operator.quotas.observing.holding import (
     QUIET_S,
     BrokerReadings,

@@ -50,6 +50,9 @@ class Brokers:
         self.refused: dict[str, int] = {}
         self.rates: dict[int, int] = {}
         """Adaptive rates of the listener, by broker."""
+        self.shares: dict[int, float] = {}
+        """Shares in the rate of the cluster, of the listener and of all groups, by broker."""
+        self.groups: list[str] = []
         self.away: set[int] = set()
         self.asked: list[str] = []
 
@@ -57,9 +60,16 @@ class Brokers:
         self.asked.append(path)
         if place[1] in self.away:
             raise ConnectionRefusedError("away")
-        return HttpAnswer(
-            200, json.dumps(self._limits(place[1]) if path == LIMITS_WITH_THROTTLED else {"groups": {}, "next": None})
-        )
+        if path == LIMITS_WITH_THROTTLED:
+            return HttpAnswer(200, json.dumps(self._limits(place[1])))
+        group = {"would_hold": {}, "cluster": self._share(place[1])}
+        return HttpAnswer(200, json.dumps({"groups": dict.fromkeys(self.groups, group), "next": None}))
+
+    def _share(self, number: int) -> Json | None:
+        if number not in self.shares:
+            return None
+        now = {"share": self.shares[number], "demand": 1, "brokers": 2, "age_s": 0.2, "state": "granted"}
+        return {"rate": 300} | now
 
     def _limits(self, number: int) -> Json:
         nothing = {"rate": 0, "connections": 0}
@@ -67,6 +77,7 @@ class Brokers:
         if number in self.rates:
             adaptive = {"min_rate": 50, "max_rate": 2000, "reason": "objective missed", "unchanged_s": 2.0}
             listener |= {"connection_creation_rate": self.rates[number], "adaptive": adaptive}
+        listener["cluster"] = self._share(number)
         return {
             "broker": {"held": nothing, "blocked_share": 0.0},
             "listeners": {"EXTERNAL": listener},
@@ -318,3 +329,71 @@ async def test_a_quota_that_another_one_overrides_does_not_keep_adaptive_rates(b
     await shop.look()
     assert shop.write() == [meta["name"]]
     assert shop.governed.quotas["laxer"].adaptive is None
+
+
+def of_cluster(name: str, **target: Any) -> Json:
+    shared = {"limitIs": "Shared"} if "cidr" in target else {}
+    spec = {"clusterRef": {"name": "shop"}, "target": target, "maxConnectionCreationRate": 300, "scope": "Cluster"}
+    return quota(name, "10.0.0.9") | {"spec": spec | shared}
+
+
+def shares_of(shop: Shop, name: str) -> str:
+    found = shop.governed.quotas[name].quota.status.shares
+    return found.summary if found is not None else ""
+
+
+@pytest.mark.parametrize(
+    "target",
+    [{"listener": "EXTERNAL"}, {"ip": "10.0.0.1"}, {"cidr": "10.0.0.0/8"}],
+    ids=str,
+)
+async def test_shares_come_into_the_status_and_leave_it_with_the_scope(brokers: Brokers, target: Json) -> None:
+    brokers.groups = ["default/one", "elsewhere/one"]
+    shop = Shop(brokers, of_cluster("one", **target))
+    for given, shown, written in (
+        ({0: 20.0, 1: 280.0}, "20 to 280/s", ["one"]),
+        ({0: 22.0, 1: 278.0}, "20 to 280/s", []),
+        ({0: 150.0, 1: 150.0}, "150/s", ["one"]),
+        ({0: 150.0}, "150/s", ["one"]),
+    ):
+        brokers.shares = given
+        await shop.look()
+        assert (shop.write(), shares_of(shop, "one")) == (written, shown)
+        await asyncio.sleep(PACE_S)
+    status = shop.governed.quotas["one"].quota.status
+    condition = status.condition("ShareGranted")
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("False", "NotReported")
+    assert status.effective is not None
+    assert status.effective.scope == "Cluster"
+
+
+async def test_groups_are_read_only_for_quotas_that_are_groups(brokers: Brokers) -> None:
+    await Shop(brokers, of_cluster("one", listener="EXTERNAL")).look()
+    assert set(brokers.asked) == {LIMITS_WITH_THROTTLED}
+    await Shop(brokers, of_cluster("one", ip="10.0.0.1")).look()
+    assert set(brokers.asked) == {LIMITS_WITH_THROTTLED, "/connection-quotas?after="}
+
+
+async def test_a_quota_that_a_stricter_one_replaces_has_no_shares(brokers: Brokers) -> None:
+    brokers.shares = {0: 150.0, 1: 150.0}
+    stricter = ON_LISTENER | {"spec": ON_LISTENER["spec"] | {"maxConnectionCreationRate": 5}}
+    shop = Shop(brokers, of_cluster("one", listener="EXTERNAL"), stricter)
+    await shop.look()
+    assert shop.write() == []
+    assert shop.governed.quotas["one"].shares is None
+
+
+async def test_shares_of_many_quotas_are_written_in_turns(brokers: Brokers) -> None:
+    names = [f"q{number:03}" for number in range(CHANGES_MAX + 20)]
+    brokers.groups = [f"default/{name}" for name in names]
+    shop = Shop(brokers, *(of_cluster(name, ip=f"10.0.1.{number}") for number, name in enumerate(names)))
+    seen: set[str] = set()
+    for share, count in ((100.0, CHANGES_MAX), (200.0, CHANGES_MAX), (100.0, CHANGES_MAX)):
+        brokers.shares = {0: share, 1: share}
+        await shop.look()
+        written = shop.write()
+        assert len(written) == count
+        seen |= set(written)
+        await asyncio.sleep(PACE_S)
+    assert seen == set(names)

@@ -11,7 +11,7 @@ from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.kube.http.errors import KubeUnavailableError
 from sluicegate_operator.planning.limits.limits import COUNT, DesiredLimits
 from sluicegate_operator.quotas.brokers import WantedLimits
-from sluicegate_operator.quotas.external import ExternalLimits
+from sluicegate_operator.quotas.external_limits import ExternalLimits
 from sluicegate_operator.quotas.state.ledger import LimitLedger
 from tests.support.fakes.scripted_cluster import ScriptedCluster
 

@@ -13,7 +13,7 @@ NOBODY = frozenset[int]()
 def looks(doubts: UnconfirmedLimits, silent: frozenset[int], until_s: float) -> list[float]:
     """Times of checks, by a caller that comes whenever one is due."""
     found, now_s = [], 0.0
-    while (now_s := doubts.next_look_s(silent)) < until_s:
+    while (now_s := doubts.next_read_s(silent)) < until_s:
         assert doubts.take(silent, now_s)
         found.append(now_s)
     return found
@@ -21,7 +21,7 @@ def looks(doubts: UnconfirmedLimits, silent: frozenset[int], until_s: float) -> 
 
 def test_no_limits_are_checked_while_all_brokers_answer() -> None:
     doubts = UnconfirmedLimits()
-    assert (doubts.next_look_s(NOBODY), doubts.take(NOBODY, 100)) == (inf, frozenset())
+    assert (doubts.next_read_s(NOBODY), doubts.take(NOBODY, 100)) == (inf, frozenset())
 
 
 def test_limits_are_looked_at_every_few_seconds_until_the_broker_has_had_its_time() -> None:
@@ -39,7 +39,7 @@ def test_limits_of_a_silent_broker_are_checked_once_it_answers() -> None:
     assert looks(doubts, silent, inf)[-1] == LATE_S
     assert doubts.take(silent, 10 * LATE_S) == frozenset()
     assert doubts.keys == RATE
-    assert doubts.next_look_s(NOBODY) == 0
+    assert doubts.next_read_s(NOBODY) == 0
     back_s = 20 * LATE_S
     assert doubts.take(NOBODY, back_s) == RATE
     assert looks(doubts, NOBODY, inf)[-1] == back_s + LATE_S

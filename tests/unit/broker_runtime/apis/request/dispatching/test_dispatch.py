@@ -19,7 +19,7 @@ from broker_runtime.apis.request.forwarding import active_only, forwarded
 from broker_runtime.apis.topics import delete_topics
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.wire.messages import Fields, encode_response_body
-from broker_runtime.wire.reply import PendingReply, Reply
+from broker_runtime.wire.reply import Parts, PendingReply, Reply
 from broker_runtime.wire.versions import ALTER_CLIENT_QUOTAS, API_VERSIONS, DELETE_TOPICS, FIND_COORDINATOR
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.requests.calls import NotedConnection
@@ -38,13 +38,14 @@ class Controller:
         self.problem = problem
         self.bodies: list[bytes] = []
 
-    async def forward(self, api_key: int, version: int, body: memoryview) -> memoryview:
+    async def forward(self, api_key: int, version: int, body: memoryview) -> Parts:
         if api_key == API_VERSIONS:
-            return memoryview(encode_response_body(API_VERSIONS, 0, {"error_code": ErrorCode.NONE, "api_keys": ()}))
+            known = {"error_code": ErrorCode.NONE, "api_keys": ()}
+            return (memoryview(encode_response_body(API_VERSIONS, 0, known)),)
         self.bodies.append(bytes(body))
         if self.problem is not None:
             raise self.problem
-        return memoryview(b"answer")
+        return (memoryview(b"answer"),)
 
 
 class Node:

@@ -66,6 +66,7 @@ def test_a_member_commits_in_an_earlier_epoch_what_it_has_had_since_then(coordin
     assert may("a", 2, 0, 1, 2), "it may have what it gives up"
     assert coordinator.heartbeat("a", 2, owned={topic: kept}).member_epoch == 3
     assert may("a", 2, *kept)
+    coordinator.group.check_commit(Committer("a", 2), [(topic, index) for index in kept], in_transaction=True)
     assert may("a", 3, *kept)
     assert not may("a", 1, *kept)
     assert not may("a", 4, *kept)
@@ -81,6 +82,25 @@ def test_a_member_commits_in_an_earlier_epoch_what_it_has_had_since_then(coordin
     coordinator.fail_over()
     assert may("b", 3, *given_up)
     assert not may("b", 2, *given_up)
+
+
+def test_commits_in_transactions_get_an_illegal_generation_for_any_wrong_epoch(coordinator: Coordinator) -> None:
+    group, topic = coordinator.group, coordinator.environment.image.topics["orders"].id
+    everything = [(topic, index) for index in range(3)]
+    for allowed in (Committer("a", 2, api_version=3), Committer(api_version=0)):
+        group.check_commit(allowed, everything, in_transaction=True)
+    for committer, partitions, code in (
+        (Committer("a", 1), everything, ErrorCode.ILLEGAL_GENERATION),
+        (Committer("a", 3), everything, ErrorCode.ILLEGAL_GENERATION),
+        (Committer("a", -1), everything, ErrorCode.ILLEGAL_GENERATION),
+        (Committer("a", 1), [(None, 0)], ErrorCode.ILLEGAL_GENERATION),
+        (Committer("b", 2), everything, ErrorCode.UNKNOWN_MEMBER_ID),
+        (Committer("", 2), everything, ErrorCode.UNKNOWN_MEMBER_ID),
+    ):
+        with refused(code):
+            group.check_commit(committer, partitions, in_transaction=True)
+    coordinator.leave("a")
+    group.check_commit(Committer("a", -1), in_transaction=True)
 
 
 def test_a_static_member_that_goes_for_a_while_has_its_partitions_since_no_epoch(coordinator: Coordinator) -> None:

@@ -159,7 +159,7 @@ def test_the_offset_of_an_earlier_topic_of_the_name_is_not_looked_up(coordinator
 def test_a_consumer_whose_log_is_cut_while_it_reads_takes_its_group_along(
     coordinator: Coordinator, reset: str, then: int
 ) -> None:
-    """Its Fetch fails, and it starts again as `auto_offset_rest` says."""
+    """The consumer's Fetch fails, and the consumer starts again as `auto_offset_rest` says."""
     (consumer,) = coordinator.consumers("a")
     ping(coordinator, consumer, 50)
     lose_records(coordinator, left=10, grown_to=12)
@@ -256,7 +256,7 @@ def test_an_offset_below_a_committed_one_that_is_void_is_not_committed_beyond_th
 def test_a_consumer_that_reads_on_while_leaders_are_slow_to_answer_stays(
     coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Previously its newest offset was compared with an older log end, and its connection was closed."""
+    """Previously the newest offset was compared with an older log end, and the connection was closed."""
     coordinator.logs.elsewhere = True
     (consumer,) = coordinator.consumers("a")
     environment, late = coordinator.environment, list[GroupTimer]()
