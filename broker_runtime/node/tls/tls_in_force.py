@@ -131,17 +131,23 @@ class TlsInForce:
             # The listener is closed. If it is opened again, all of its settings are read again.
             del self._loaded[listener]
         for listener, loaded in self._loaded.items():
-            settings = tls_settings_of(self._values, listener, loaded.protocol)
+            settings = self._settings_of(listener, loaded)
             if settings != loaded.material.settings:
                 self._replace(listener, settings, _signature(settings))
 
     async def check_files(self) -> None:
         """Load files that have changed, and check again those that could not be used."""
         for listener, loaded in list(self._loaded.items()):
-            settings = tls_settings_of(self._values, listener, loaded.protocol)
+            settings = self._settings_of(listener, loaded)
             files = await asyncio.to_thread(_signature, settings)
-            if files != loaded.files and self._loaded.get(listener) is loaded:
+            if self._loaded.get(listener) is not loaded or settings != self._settings_of(listener, loaded):
+                # The configuration changed while the files were looked at: `configure` has loaded its files.
+                continue
+            if files != loaded.files:
                 self._replace(listener, settings, files)
+
+    def _settings_of(self, listener: str, loaded: _Loaded) -> TlsSettings:
+        return tls_settings_of(self._values, listener, loaded.protocol)
 
     def _replace(self, listener: str, settings: TlsSettings, files: Signature) -> None:
         loaded = self._loaded[listener]
