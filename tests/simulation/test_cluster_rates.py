@@ -356,6 +356,7 @@ _BROKEN_RULES: dict[str, Callable[[], AbstractContextManager[object]]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rule", _BROKEN_RULES)
 def test_a_broken_rule_is_found(rule: str) -> None:
     with _BROKEN_RULES[rule]():

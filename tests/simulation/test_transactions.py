@@ -126,16 +126,17 @@ def answer_before_replication(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ReplicatedLog, "commit", commit)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("break_it", "shape", "first"),
     [
-        pytest.param(read_up_to_the_high_watermark, TRANSACTIONS, 1_000, marks=pytest.mark.full),
-        pytest.param(name_no_aborted_transaction, TRANSACTIONS, 1_000, marks=pytest.mark.full),
+        (read_up_to_the_high_watermark, TRANSACTIONS, 1_000),
+        (name_no_aborted_transaction, TRANSACTIONS, 1_000),
         (fence_nobody, TRANSACTIONS, 1_000),
-        pytest.param(write_no_markers_after_a_failover, TRANSACTIONS, 1_000, marks=pytest.mark.full),
-        pytest.param(accept_late_batches, TRANSACTIONS, 1_000, marks=pytest.mark.full),
-        pytest.param(commit_offsets_of_aborted_transactions, TRANSACTIONS, 1_000, marks=pytest.mark.full),
-        pytest.param(answer_before_replication, POWERLESS, 1_000, marks=pytest.mark.full),
+        (write_no_markers_after_a_failover, TRANSACTIONS, 1_000),
+        (accept_late_batches, TRANSACTIONS, 1_000),
+        (commit_offsets_of_aborted_transactions, TRANSACTIONS, 1_000),
+        (answer_before_replication, POWERLESS, 1_000),
     ],
 )
 def test_a_broken_rule_is_found(break_it: Break, shape: Shape, first: int) -> None:

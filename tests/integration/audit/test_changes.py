@@ -39,6 +39,8 @@ from tests.support.processes.broker_process import BrokerGroup
 from tests.support.processes.clients.broker_admin import until
 from tests.support.processes.clients.wire_client import WireClient
 
+pytestmark = pytest.mark.full
+
 PATIENCE_S = 30.0
 PASSWORD = "correct-horse"
 NEW = {"replication_factor": 1, "assignments": [], "configs": []}

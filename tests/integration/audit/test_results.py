@@ -25,6 +25,8 @@ from tests.support.audit.audit_oracle.oracle import audit_results
 from tests.support.audit.audit_weeks.truth import Truth
 from tests.support.audit.audit_weeks.week import PREFIX, Week, cluster_id, write_week
 
+pytestmark = pytest.mark.full
+
 WEEK = Week(days=3, segments=4, events=30_000, inventory_hours=3, seed=10)
 OBJECTIVES = (
     Objective("produce", "Produce", 5.0, 0.99),
@@ -114,7 +116,6 @@ def test_lost_records_idle_topics_and_missing_events_are_found(week: BuiltWeek) 
     assert sums == [sum(week.truth.missing.values()), sum(week.truth.holes.values())]
 
 
-@pytest.mark.full
 def test_a_segment_from_the_future_counts_when_its_time_has_come(
     compiling_spark: SparkSession, week: BuiltWeek
 ) -> None:

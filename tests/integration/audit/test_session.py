@@ -3,7 +3,11 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.obtain.java import java
+
+pytestmark = pytest.mark.full
 
 PROGRAM = """
 from audit_pipeline.jobs.session import spark_session

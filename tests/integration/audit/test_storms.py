@@ -25,6 +25,8 @@ from sluicegate_operator.cli.storms.storm_report import AttemptOutcome
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.clients.broker_admin import until
 
+pytestmark = pytest.mark.full
+
 KEY = "max.connection.creation.rate"
 LIMIT, RATE, SECONDS, SOURCE = 20, 90, 5.0, "127.0.6.1"
 """Of the storms, in connections a second."""

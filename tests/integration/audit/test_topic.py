@@ -74,6 +74,7 @@ def topic_of(broker: BrokerProcess) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.full
 def test_a_publisher_that_is_killed_has_published_everything_once_when_another_one_has(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:

@@ -276,6 +276,7 @@ def note(arrived: Arrived) -> None:
     arrived.append((time.monotonic(), 1000))
 
 
+@pytest.mark.full
 def test_ordinary_clients_keep_the_quota_within_a_tenth(broker: BrokerProcess) -> None:
     with connect(broker, "filler") as client:
         for _ in range(200):

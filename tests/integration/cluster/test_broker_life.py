@@ -74,6 +74,7 @@ def test_a_hung_broker_is_fenced_and_serves_again_only_when_unfenced(group: Brok
     assert log.count("is unfenced with epoch") == 2
 
 
+@pytest.mark.full
 def test_without_a_controller_brokers_fence_themselves_and_serve_again_when_it_is_back(group: BrokerGroup) -> None:
     broker = group.brokers[0]
     with WireClient((broker.host, broker.port())) as client:
@@ -102,6 +103,7 @@ def test_a_fenced_brokers_own_inter_broker_listener_stays_open() -> None:
         assert serves(broker, "PLAINTEXT")
 
 
+@pytest.mark.full
 def test_a_clean_stop_frees_the_id_at_once(group: BrokerGroup) -> None:
     stopping = group.brokers[1]
     assert stopping.stop() == 0
@@ -111,6 +113,7 @@ def test_a_clean_stop_frees_the_id_at_once(group: BrokerGroup) -> None:
     assert state(group, 1) == "Online"
 
 
+@pytest.mark.full
 def test_a_killed_broker_is_back_soon_after_its_session() -> None:
     """The next process starts during the old session, even if processes start slowly."""
     session_s = 9.0
@@ -122,6 +125,7 @@ def test_a_killed_broker_is_back_soon_after_its_session() -> None:
         assert killed.log().count("another process is registered with broker id 1") == 1, "said once, not at each try"
 
 
+@pytest.mark.full
 def test_a_second_process_with_a_live_id_does_not_get_in(tmp_path: Path) -> None:
     with BrokerGroup(brokers=2, properties=QUICK | {"broker.session.timeout.ms": "20000"}) as group:
         properties = twin_properties(group) | {"initial.broker.registration.timeout.ms": "1500"}
@@ -137,6 +141,7 @@ def test_a_second_process_with_a_live_id_does_not_get_in(tmp_path: Path) -> None
         assert state(group, 1) == "Online"
 
 
+@pytest.mark.full
 def test_a_broker_whose_id_was_taken_while_it_hung_ends_with_a_sentence(group: BrokerGroup, tmp_path: Path) -> None:
     replaced = group.brokers[1]
     twin = BrokerProcess(node_id=1, folder=tmp_path, properties=twin_properties(group))
@@ -151,6 +156,7 @@ def test_a_broker_whose_id_was_taken_while_it_hung_ends_with_a_sentence(group: B
         twin.kill()
 
 
+@pytest.mark.full
 def test_a_broker_of_another_cluster_is_refused_with_a_sentence(group: BrokerGroup, tmp_path: Path) -> None:
     stranger = BrokerProcess(
         node_id=5, folder=tmp_path, properties=twin_properties(group) | {"cluster.id": "YW5vdGhlci1jbHVzdGVyLQ"}
@@ -183,6 +189,7 @@ def test_a_requested_shutdown_moves_leaderships_and_sigterm_continues_from_there
     assert time.monotonic() - began_s < QUICKER_S
 
 
+@pytest.mark.full
 def test_a_controller_that_does_not_answer_is_waited_for_until_the_deadline_only(group: BrokerGroup) -> None:
     """The broker notices after its session that no controller answers, which is before the deadline."""
     leaving = group.brokers[1]

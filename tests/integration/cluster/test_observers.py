@@ -232,6 +232,7 @@ def test_a_configuration_that_makes_no_sense_is_refused_with_a_sentence(broker: 
             set_default_config(broker, key, value)
 
 
+@pytest.mark.full
 def test_a_starting_broker_admits_clients_after_its_configured_observers_are_loaded() -> None:
     with BrokerProcess() as broker, observing(broker, "SlowlyConfigured"):
         until(lambda: state(broker, "SlowlyConfigured") == "Loaded", "the observer is loaded")

@@ -48,6 +48,7 @@ def storm(broker: BrokerProcess, clients: int = 60) -> Reconnecting:
     return Reconnecting((broker.host, broker.port(LISTENER)), clients)
 
 
+@pytest.mark.full
 def test_demand_that_moves_gets_the_rate_within_three_seconds(cluster: BrokerGroup) -> None:
     shares_of_rate = []
     with Admitted(cluster.brokers, LISTENER) as found:
@@ -95,6 +96,7 @@ def group(broker: BrokerProcess) -> Mapping[str, Any]:
     return found.get("cluster") or {}
 
 
+@pytest.mark.full
 def test_a_connection_group_shares_one_rate_of_the_cluster(cluster: BrokerGroup) -> None:
     controller = cluster.brokers[0]
     entity, values = {"connection-group": GROUP}, {"connection_creation_rate": 30.0, "shared": 1.0, "cluster": 1.0}
@@ -126,6 +128,7 @@ def paused(node: BrokerProcess) -> Iterator[None]:
         node.resume()
 
 
+@pytest.mark.full
 def test_a_paused_controller_lets_no_broker_exceed_the_rate(cluster: BrokerGroup) -> None:
     first = cluster.brokers[0]
     with Admitted(cluster.brokers, LISTENER) as found, storm(first):
@@ -138,6 +141,7 @@ def test_a_paused_controller_lets_no_broker_exceed_the_rate(cluster: BrokerGroup
         assert found.most_per_s(10) <= 1.1 * RATE
 
 
+@pytest.mark.full
 def test_a_controller_that_is_killed_and_started_grants_again(cluster: BrokerGroup) -> None:
     first = cluster.brokers[0]
     with Admitted(cluster.brokers, LISTENER) as found, storm(first):
@@ -151,6 +155,7 @@ def test_a_controller_that_is_killed_and_started_grants_again(cluster: BrokerGro
         assert found.most_per_s(10) <= 1.1 * RATE
 
 
+@pytest.mark.full
 def test_the_share_of_a_killed_broker_returns(cluster: BrokerGroup) -> None:
     first, second = cluster.brokers[:2]
     with Admitted(cluster.brokers, LISTENER) as found:

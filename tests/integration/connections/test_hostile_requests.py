@@ -93,6 +93,7 @@ def refused(node: BrokerProcess, kind: str = "") -> float:
     return sum(count for name, count in node.metrics().items() if "refused_total{" in name and kind in name)
 
 
+@pytest.mark.full
 def test_a_storm_of_hostile_frames_leaves_a_broker_as_it_was() -> None:
     rng = random.Random(SEED)
     with BrokerProcess() as broker:

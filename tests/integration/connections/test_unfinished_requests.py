@@ -85,6 +85,7 @@ def test_large_requests_over_the_memory_limit_wait_and_are_all_answered(bench: B
     assert (bench.buffered_bytes, bench.metric("requests_without_memory")) == (0, 0)
 
 
+@pytest.mark.full
 def test_a_slow_request_that_goes_on_arriving_is_never_cut(bench: Bench) -> None:
     """The request takes several times the timeout."""
     bench.serve(limits=NetworkLimits(frame_receive_timeout_s=1.0))

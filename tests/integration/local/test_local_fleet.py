@@ -73,6 +73,7 @@ def test_a_changed_limit_is_enforced_on_every_broker_by_the_same_processes(up: L
     assert 0 < change["enforced_after_s"] < 20
 
 
+@pytest.mark.full
 def test_a_deleted_quota_lifts_the_limit(up: LocalUp) -> None:
     (up.manifests / "quotas.yaml").unlink()
     up.wait_for_line(CHANGED)
@@ -93,6 +94,7 @@ def test_an_invalid_edit_keeps_the_last_good_state(up: LocalUp) -> None:
     assert limits(up, LISTENER) == [60, 60]
 
 
+@pytest.mark.full
 def test_a_topic_stays_while_its_file_is_empty_and_is_written_again(up: LocalUp) -> None:
     file = up.manifests / "topic.yaml"
     text = file.read_text().replace("partitions: 6", "partitions: 6\n  deletionPolicy: Delete")
@@ -108,6 +110,7 @@ def test_a_topic_stays_while_its_file_is_empty_and_is_written_again(up: LocalUp)
     assert "were deleted" not in up.output()
 
 
+@pytest.mark.full
 def test_what_the_api_server_would_refuse_to_change_is_not_changed(up: LocalUp) -> None:
     edit(up.manifests / "topic.yaml", "partitions: 6", "partitions: 2")
     up.wait_for_line("the last valid manifests stay in effect")
@@ -115,6 +118,7 @@ def test_what_the_api_server_would_refuse_to_change_is_not_changed(up: LocalUp) 
     assert "Topic orders: spec.partitions: partitions cannot be reduced" in up.output()
 
 
+@pytest.mark.full
 def test_a_grown_topic_and_a_new_one_are_applied(up: LocalUp) -> None:
     topic = (up.manifests / "topic.yaml").read_text().replace("name: orders", "name: returns")
     (up.manifests / "returns.yaml").write_text(topic)
@@ -127,6 +131,7 @@ def test_a_grown_topic_and_a_new_one_are_applied(up: LocalUp) -> None:
     up.wait_until(both_ready, "both topics ready")
 
 
+@pytest.mark.full
 def test_a_killed_broker_is_started_again_and_limits_hold_there(up: LocalUp) -> None:
     victim = up.nodes("broker")[1]["pid"]
 
@@ -140,6 +145,7 @@ def test_a_killed_broker_is_started_again_and_limits_hold_there(up: LocalUp) -> 
     assert limits(up, LISTENER) == [50, 50]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopping_leaves_no_process_and_says_so(up: LocalUp, number: signal.Signals) -> None:
     pids = up.pids()
@@ -159,6 +165,7 @@ def test_children_end_when_their_parent_is_killed(up: LocalUp) -> None:
     wait_until_dead(pids)
 
 
+@pytest.mark.full
 def test_a_second_up_on_the_same_folder_is_refused(up: LocalUp) -> None:
     second = run_command("up", "-f", str(up.manifests), "--data-dir", str(up.data_dir))
 
@@ -178,6 +185,7 @@ def test_addresses_topics_and_limits_survive_a_restart(tmp_path: Path) -> None:
         assert limits(second, LISTENER) == [50]
 
 
+@pytest.mark.full
 def test_a_changed_static_setting_restarts_brokers_and_says_why(tmp_path: Path) -> None:
     manifests = copy_quickstart(tmp_path, brokers=1)
     with LocalUp(manifests, tmp_path / "data") as up:
@@ -199,6 +207,7 @@ def _port(manifests: Path) -> str:
     return next(line.split()[-1] for line in text.splitlines() if line.strip().startswith("port:"))
 
 
+@pytest.mark.full
 def test_quotas_are_watched_until_told_to_stop(up: LocalUp) -> None:
     """The test uses a terminal, because elsewhere only the last table is printed."""
     screen, terminal = os.openpty()

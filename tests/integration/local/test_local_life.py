@@ -59,6 +59,7 @@ def test_status_shows_what_the_controller_thinks_of_each_broker(three: LocalUp) 
     assert re.search(rf"1 +│ Online +│ +{seen[1]['epoch']} │", table), table
 
 
+@pytest.mark.full
 def test_a_killed_broker_is_fenced_at_once_and_comes_back(three: LocalUp) -> None:
     before = three.brokers()[1]
     topic = new_topic(three, "killed")
@@ -96,6 +97,7 @@ def test_a_dynamic_setting_is_changed_and_taken_back_without_a_restart(three: Lo
     assert three.status()["progress"]["roll"]["phase"] == ""
 
 
+@pytest.mark.full
 def test_the_replicas_of_a_topic_change_under_a_producer(three: LocalUp) -> None:
     file = three.manifests / "counted.yaml"
     document = {
@@ -132,6 +134,7 @@ def written(workload: AcknowledgedWorkload, count: int) -> bool:
     return workload.count > count
 
 
+@pytest.mark.full
 def test_a_static_setting_rolls_every_node_and_loses_nothing(three: LocalUp) -> None:
     before = {node["id"]: node["pid"] for node in three.nodes()}
     topic = new_topic(three, "rolled")

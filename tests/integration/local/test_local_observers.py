@@ -56,6 +56,7 @@ def words(path: Path) -> list[str]:
     return [line[-1] for line in map(json.loads, lines) if line[0] == "produce"]
 
 
+@pytest.mark.full
 def test_an_observer_is_added_changed_broken_and_removed_without_a_broker_restart(up: LocalUp, tmp_path: Path) -> None:
     before, notes, manifest = up.pids(), tmp_path / "notes", up.manifests / "observer.yaml"
     manifest.write_text(PLUGIN.format(path=notes))

@@ -52,6 +52,7 @@ def why(up: LocalUp, address: str) -> Any:
     return broker["answer"]
 
 
+@pytest.mark.full
 def test_why_lists_enforcing_and_observing_quotas_of_an_address(running: LocalUp) -> None:
     said = why(running, "127.0.4.9")
     [holder], [observer] = said["holders"], said["observers"]

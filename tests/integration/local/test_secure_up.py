@@ -57,6 +57,7 @@ def produced(topic: str, configuration: dict[str, Any]) -> KafkaError | None:
     return errors[0]
 
 
+@pytest.mark.full
 def test_the_example_works_word_by_word(up: LocalUp) -> None:
     page = (SECURE / "README.md").read_text().partition("## On Kubernetes")[0]
     commands = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
@@ -116,6 +117,7 @@ def test_clients_are_authenticated_authorized_and_encrypted(up: LocalUp) -> None
     assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
 
 
+@pytest.mark.full
 def test_certificate_and_password_outlive_up_and_no_broker_restarts_for_them(up: LocalUp, tmp_path: Path) -> None:
     kept = {
         path: path.read_bytes()
@@ -132,6 +134,7 @@ def test_certificate_and_password_outlive_up_and_no_broker_restarts_for_them(up:
         assert "a password" not in again.output(), "brokers have the password already"
 
 
+@pytest.mark.full
 def test_the_certificates_between_nodes_are_renewed_without_a_restart(up: LocalUp) -> None:
     authority = up.data_dir / "secrets" / "default" / "shop-cluster-ca" / "tls.crt"
     trusted = up.data_dir / "secrets" / "default" / "shop-cluster-tls" / "truststore.pem"
@@ -147,6 +150,7 @@ def test_the_certificates_between_nodes_are_renewed_without_a_restart(up: LocalU
     assert up.pids() == pids
 
 
+@pytest.mark.full
 def test_a_new_password_and_a_removed_user(up: LocalUp) -> None:
     old, before, pids = password(up), settings(up)["confluent_kafka"], up.pids()
     edit(
@@ -166,6 +170,7 @@ def test_a_new_password_and_a_removed_user(up: LocalUp) -> None:
         Producer({**before, "log_level": 0}).list_topics(timeout=3)
 
 
+@pytest.mark.full
 def test_a_user_whose_file_was_removed_while_up_was_stopped_cannot_log_in(up: LocalUp) -> None:
     before = settings(up)["confluent_kafka"]
     assert up.stop(signal.SIGINT) == 0

@@ -48,6 +48,7 @@ def states(up: LocalUp) -> list[str]:
     return ["" if one is None else one["state"] for one in shares(up)]
 
 
+@pytest.mark.full
 def test_commands_show_the_share_of_each_broker_until_the_scope_is_removed(up: LocalUp) -> None:
     before = up.pids()
     assert WORDS in up.output()
@@ -74,6 +75,7 @@ def is_limited(up: LocalUp) -> bool:
     return all(found)
 
 
+@pytest.mark.full
 def test_an_address_is_limited_at_each_moment_while_its_scope_changes(up: LocalUp) -> None:
     file, stop, seen = up.manifests / "noisy-neighbour.yaml", Event(), list[bool]()
 
@@ -100,6 +102,7 @@ def test_an_address_is_limited_at_each_moment_while_its_scope_changes(up: LocalU
     assert all(seen)
 
 
+@pytest.mark.full
 def test_brokers_use_their_reserve_while_the_controller_does_not_answer(up: LocalUp) -> None:
     [controller] = [node["pid"] for node in up.nodes("controller")]
     os.kill(controller, signal.SIGSTOP)

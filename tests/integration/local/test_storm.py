@@ -30,6 +30,7 @@ def storm(port: int, *options: str) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.full
 def test_without_a_limit_every_attempt_is_accepted_from_every_source(broker: BrokerProcess) -> None:
     report = storm(broker.port(), "--rate", "200", "--seconds", "2", "--sources", "127.0.1.1-127.0.1.4")
 
@@ -66,6 +67,7 @@ def test_a_listener_limit_is_what_storm_counts(broker: BrokerProcess) -> None:
     assert [answer["listeners"]["LIMITED"]["connection_creation_rate"] for answer in answers] == [20, 20]
 
 
+@pytest.mark.full
 def test_closed_loop_makes_as_many_attempts_as_are_answered(broker: BrokerProcess) -> None:
     report = storm(broker.port(), "--workers", "8", "--seconds", "1")
     assert report["accepted"] > 100

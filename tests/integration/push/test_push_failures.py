@@ -259,6 +259,7 @@ def test_a_killed_coordinator(scene: Scene) -> None:
     assert all(began_at[place] >= offset for place, offset in before.items())
 
 
+@pytest.mark.full
 def test_a_killed_coordinator_and_a_killed_consumer(scene: Scene) -> None:
     places = scene.topic("one")
     first, second, third = scene.reader("a"), scene.reader("b"), scene.reader("c", family="plain")
@@ -283,6 +284,7 @@ def go_on_elsewhere(scene: Scene, *readers: PushReader, places: Sequence[Place],
     return took_s
 
 
+@pytest.mark.full
 def test_a_consumer_that_hangs(scene: Scene) -> None:
     """The consumer delivers no fetched record any more after it continues, and registers again."""
     places = scene.topic("one")
@@ -306,6 +308,7 @@ def test_a_consumer_that_hangs(scene: Scene) -> None:
     assert second.said("lost", resumed_s), "it noticed by itself"
 
 
+@pytest.mark.full
 def test_a_coordinator_that_hangs(scene: Scene) -> None:
     """The coordinator hangs after all consumers have stopped.
 
@@ -363,6 +366,7 @@ def test_half_open(scene: Scene, ways: Sequence[bool]) -> None:
     scene.shared(near, far, of=places)
 
 
+@pytest.mark.full
 def test_a_coordinator_killed_between_commit_and_start(scene: Scene) -> None:
     """All have stopped, and their reported offsets are committed: the next coordinator starts them there."""
     places = scene.topic("one")
@@ -399,6 +403,7 @@ def test_topics_and_partitions_come(scene: Scene) -> None:
     scene.shared(first, second, of=[*places, (topic, PARTITIONS), (topic, PARTITIONS + 1)])
 
 
+@pytest.mark.full
 def test_a_group_changes_to_other_protocols_and_back(scene: Scene) -> None:
     """The group keeps its offsets, at which a new member continues.
 
@@ -425,6 +430,7 @@ def test_a_group_changes_to_other_protocols_and_back(scene: Scene) -> None:
     assert second.began_at == read
 
 
+@pytest.mark.full
 def test_offsets_beyond_the_ends_of_logs_are_not_committed_whoever_leads_them(scene: Scene) -> None:
     """A consumer that sends them twice loses its registration, and others continue where the group was."""
     places = scene.topic("one")

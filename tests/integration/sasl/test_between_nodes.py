@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -43,6 +44,7 @@ def produced(bootstrap: str, records: int) -> None:
     assert failed == []
 
 
+@pytest.mark.full
 def test_plain_with_sessions_that_end() -> None:
     jaas = f'{PLAIN} required username="broker" password="broker-secret" user_broker="broker-secret";'
     mine = of_brokers("PLAIN", jaas) | {"connections.max.reauth.ms": "3000"}

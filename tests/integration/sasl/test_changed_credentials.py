@@ -150,6 +150,7 @@ CHANGES: Mapping[str, Callable[[AdminClient, str], None]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("change", CHANGES)
 @of_each_client
 def test_a_password_ends_under_a_producer(broker: BrokerProcess, admin: AdminClient, client: str, change: str) -> None:
@@ -165,6 +166,7 @@ def test_a_password_ends_under_a_producer(broker: BrokerProcess, admin: AdminCli
     assert lost(sender, broker.bootstrap) == {}
 
 
+@pytest.mark.full
 @of_each_client
 def test_a_token_expires_under_a_producer(broker: BrokerProcess, admin: AdminClient, client: str) -> None:
     topic = prepared(admin, f"token-{client}")
@@ -186,6 +188,7 @@ REFUSAL = {
 }
 
 
+@pytest.mark.full
 @of_each_client
 def test_an_acl_is_removed_and_given_back(broker: BrokerProcess, admin: AdminClient, client: str) -> None:
     topic = prepared(admin, f"acl-{client}")

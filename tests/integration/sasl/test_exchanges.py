@@ -140,6 +140,7 @@ def test_a_session_is_served_until_it_ends_and_begins_again_in_place(broker: Bro
             topics(silent)
 
 
+@pytest.mark.full
 def test_clients_authenticate_again_under_load(broker: BrokerProcess) -> None:
     """librdkafka and kafka-python lose nothing while their sessions end several times."""
     failed: list[object] = []

@@ -107,6 +107,7 @@ async def test_aiokafka(broker: BrokerProcess) -> None:
         assert (await producer.send_and_wait("aio", b"value")).offset == 0
 
 
+@pytest.mark.full
 def test_confluent_kafka_authenticates_again_before_its_token_expires(broker: BrokerProcess) -> None:
     def next_token(_: str) -> tuple[str, float]:
         return fresh(lives_s=4), time.time() + 4

@@ -100,6 +100,7 @@ def test_clients_read_the_last_record_of_each_key_from_everywhere_and_after_kill
         assert last.items() <= values(read(broker, "cleaned", partition, 1)).items()
 
 
+@pytest.mark.full
 def test_a_new_replica_takes_what_the_leader_has_left_and_leads_with_it() -> None:
     quick = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
     with BrokerGroup(2, properties=QUICK | quick) as group:

@@ -108,6 +108,7 @@ def listed(bootstrap: str) -> list[tuple[str, int, int]]:
     return [(each["topic"], one["first"], one["last"]) for each in replicas for one in each["ranges"]]
 
 
+@pytest.mark.full
 def test_of_the_only_copy_all_other_offsets_are_served_until_a_person_accepts_the_loss(lone: BrokerProcess) -> None:
     for topic in ("bad", "good"):
         create_topic(lone.bootstrap, topic, 1, 1, segment_bytes=SEGMENT_BYTES)

@@ -139,6 +139,7 @@ def test_after_a_kill_it_leads_again_without_the_other(group: BrokerGroup) -> No
     end(scene)
 
 
+@pytest.mark.full
 def test_consumers_see_nothing_that_an_eligible_replica_might_not_have(group: BrokerGroup) -> None:
     scene = Scene(group, "alone")
     scene.produce(20)

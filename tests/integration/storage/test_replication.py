@@ -97,6 +97,7 @@ def test_each_broker_in_turn(
     work.check()
 
 
+@pytest.mark.full
 def test_all_brokers_at_once(group: BrokerGroup) -> None:
     scene = Scene(group, "all")
     with scene.workload() as work:
@@ -128,6 +129,7 @@ def test_leaders_are_spread_again_soon_after_brokers_are_back(group: BrokerGroup
     until(lambda: scene.partitions.leaders() == before, "the preferred replicas lead")
 
 
+@pytest.mark.full
 def test_the_controller_and_a_leader_together(group: BrokerGroup) -> None:
     scene = Scene(group, "controller")
     with scene.workload() as work:
@@ -167,6 +169,7 @@ def test_too_few_replicas_take_no_acks_all_and_give_what_they_have(group: Broker
     work.check()
 
 
+@pytest.mark.full
 def test_a_sole_replica_comes_back_with_its_broker(group: BrokerGroup) -> None:
     create_topic(group.bootstrap, "sole", 3, 1)
     partitions = Partitions(group.bootstrap, "sole")

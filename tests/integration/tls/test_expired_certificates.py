@@ -50,6 +50,7 @@ def connect_once(broker: BrokerProcess, world: TlsWorld, files: KeyFiles) -> Non
         secure.recv(1)
 
 
+@pytest.mark.full
 @of_each_client
 def test_a_certificate_expires_under_a_producer(
     broker: BrokerProcess, world: TlsWorld, tmp_path: Path, client: str

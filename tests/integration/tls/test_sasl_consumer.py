@@ -137,6 +137,7 @@ class Moves(Listener):
         self.gone.append(partitions)
 
 
+@pytest.mark.full
 async def test_it_authenticates_again_and_loses_no_partition(
     broker: BrokerProcess, world: TlsWorld, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -34,6 +34,7 @@ def group(world: TlsWorld) -> Iterator[BrokerGroup]:
         yield made
 
 
+@pytest.mark.full
 def test_records_are_replicated_and_survive_the_loss_of_a_leader(group: BrokerGroup, world: TlsWorld) -> None:
     settings = {"bootstrap.servers": group.bootstrap, **world.confluent(world.client("CN=app", "app"))}
     admin = AdminClient(settings)

@@ -48,6 +48,7 @@ def coordinator_of(group: BrokerGroup, transactional_id: str) -> int | None:
     return None
 
 
+@pytest.mark.full
 def test_the_next_coordinator_writes_the_markers_of_a_commit_that_was_promised(group: BrokerGroup) -> None:
     admin = AdminClient({"bootstrap.servers": group.bootstrap})
     until(lambda: coordinator_of(group, "payments") is not None, "a broker coordinates the id")

@@ -131,7 +131,7 @@ def committed_offset(consumer: Consumer, topic: str) -> int:
     return int(found.offset)
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.full), "consumer"])
 def test_each_input_has_its_output_once_although_some_transactions_are_aborted(
     broker: BrokerProcess, client: str, protocol: str
 ) -> None:

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import pytest
 import uvloop
 
 from broker_runtime.clock import SystemClock
@@ -15,7 +16,13 @@ from broker_runtime.wire.answer_memory import AnswerMemory
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
 from connection_limits.settings import QuotaSettings
 
-BENCHES = ("uvloop+epoll", "asyncio+epoll", "uvloop+loop", "asyncio+loop")
+BENCHES = (
+    "uvloop+epoll",
+    pytest.param("asyncio+epoll", marks=pytest.mark.full),
+    pytest.param("uvloop+loop", marks=pytest.mark.full),
+    "asyncio+loop",
+)
+"""Event loops and pollers, as parameters of a fixture. `make test` has each loop and each poller once."""
 
 PATIENCE_S = 30.0
 """Time-out of waits that take milliseconds on an idle machine."""

@@ -288,6 +288,7 @@ def test_a_bucket_that_no_broker_can_have_counted_is_taken_for_the_nearest(bucke
     assert percentile_us({bucket: 1}, 50) == us
 
 
+@pytest.mark.full
 def test_the_same_results_are_the_same_report_to_the_last_digit(told: Path, report: Report) -> None:
     """Floating-point numbers that another thread adds in another order have another sum."""
     for _ in range(10):

@@ -68,6 +68,7 @@ def test_it_names_no_host_and_is_not_large(page: str) -> None:
     assert len(page.encode()) < 445_000
 
 
+@pytest.mark.full
 def test_the_page_stays_small_with_very_many_rows(tmp_path: Path) -> None:
     rows = story([f"{number:03}{LONG[3:]}" for number in range(260)])
     rows["storms"] = [

@@ -371,6 +371,7 @@ def test_the_next_expiry_finishes_an_interrupted_deletion_without_findings(copie
     assert check(FolderTarget(copied)).findings == []
 
 
+@pytest.mark.full
 def test_check_reports_any_damage_and_continues(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path / "segments")
     bench = AuditBench(OsFileSystem(), tmp_path / "spools")

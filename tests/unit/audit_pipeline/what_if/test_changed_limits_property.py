@@ -25,7 +25,8 @@ from tests.support.audit.random_limits import ADDRESSES, INTERNAL, LISTENERS, ME
 from tests.support.audit.random_shares import RandomShares
 from tests.support.audit.replayed import differences
 
-LOGS, PER_TEST = 1_000, 50
+LOGS, FULL, PER_TEST = 1_000, 200, 50
+"""The number of logs, the first of those that only `make full` replays, and the logs of one test."""
 FOUND = (900_297,)
 """Seeds of other logs that have found a fault."""
 GROUPS = ("default/group-0", "default/group-1", "other")
@@ -154,7 +155,13 @@ def test_a_log_that_was_once_replayed_differently_is_replayed_as_it_was(seed: in
     assert differences(recording) == []
 
 
-@pytest.mark.parametrize("first", range(0, LOGS, PER_TEST))
+@pytest.mark.parametrize(
+    "first",
+    [
+        *range(0, FULL, PER_TEST),
+        *(pytest.param(first, marks=pytest.mark.full) for first in range(FULL, LOGS, PER_TEST)),
+    ],
+)
 def test_recorded_limits_give_the_decisions_of_the_log(first: int) -> None:
     for seed in range(first, first + PER_TEST):
         recording, limits = generated(seed)

@@ -18,7 +18,8 @@ from tests.support.audit.acceptors import AcceptorBench
 from tests.support.audit.random_limits import LISTENERS, limits_of, random_clients
 from tests.support.audit.replayed import differences
 
-LOGS, PER_TEST = 1_000, 50
+LOGS, FULL, PER_TEST = 1_000, 200, 50
+"""The number of logs, the first of those that only `make full` replays, and the logs of one test."""
 
 
 def generated(seed: int) -> tuple[Recording, LimitsToTry, tuple[str, ...]]:
@@ -34,7 +35,13 @@ def generated(seed: int) -> tuple[Recording, LimitsToTry, tuple[str, ...]]:
     return recording_of(recorded_events(bench.rows())), limits, listeners
 
 
-@pytest.mark.parametrize("first", range(0, LOGS, PER_TEST))
+@pytest.mark.parametrize(
+    "first",
+    [
+        *range(0, FULL, PER_TEST),
+        *(pytest.param(first, marks=pytest.mark.full) for first in range(FULL, LOGS, PER_TEST)),
+    ],
+)
 def test_the_limits_in_force_give_the_decisions_of_the_log(first: int) -> None:
     for seed in range(first, first + PER_TEST):
         recording, limits, listeners = generated(seed)

@@ -146,6 +146,7 @@ def test_a_long_transaction_is_encoded_in_steps() -> None:
     assert at_once(read) == record
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("topics", [1, 10_000])
 def test_no_step_of_encoding_or_decoding_a_long_transaction_takes_long(topics: int) -> None:
     places = [(f"topic-{number % topics}", number // topics) for number in range(20_000)]

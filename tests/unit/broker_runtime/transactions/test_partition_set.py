@@ -1,7 +1,7 @@
 """A set of partitions is like a set of pairs, and no step of work on a very large one takes long."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_runtime.slicing.steps import at_once
@@ -18,6 +18,7 @@ _places = st.frozensets(st.tuples(st.sampled_from("abc"), st.integers(0, 300) | 
 _Place = tuple[str, int]
 
 
+@settings(max_examples=30)
 @given(_places, _places)
 def test_it_is_like_a_set_of_pairs(one: frozenset[_Place], other: frozenset[_Place]) -> None:
     made, second = PartitionSet.of(*one), PartitionSet.of(*other)
@@ -53,6 +54,7 @@ LARGE = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("places", LARGE.values(), ids=LARGE)
 def test_no_step_of_work_on_a_large_set_takes_long(places: list[_Place]) -> None:
     assert objects_of_a_step(partition_set(places)) < COUNT / 4

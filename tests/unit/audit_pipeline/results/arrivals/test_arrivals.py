@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from pyspark.sql import SparkSession
 
 from audit_pipeline.results.arrivals.arrival_parts import arrival_parts, storm_runs, storm_seconds
@@ -44,6 +45,7 @@ def test_connections_count_in_the_second_in_which_they_came(spark: SparkSession)
     assert [(f"{row.second:%H:%M:%S}", row.attempts, row.refused, row.short) for row in rows] == [("12:00:01", 4, 2, 1)]
 
 
+@pytest.mark.full
 def test_a_storm_ends_soon_and_a_deployment_stays(spark: SparkSession) -> None:
     seconds = [
         *(second(at_s, attempts=100, short=90) for at_s in range(20)),

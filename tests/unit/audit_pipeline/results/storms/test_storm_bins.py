@@ -1,5 +1,6 @@
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 from pyspark.testing import assertDataFrameEqual
@@ -121,6 +122,7 @@ def test_the_last_second_of_a_storm_has_few_and_is_of_it(spark: SparkSession) ->
     assert found[-2:] == [("10:00:12", 1, 0, 0), ("10:00:13", 0, 1, 0)]
 
 
+@pytest.mark.full
 def test_connections_that_no_limit_closed_are_not_held(spark: SparkSession) -> None:
     gone = [of("refused", "10:00:00", None, reason="its client closed it") for _ in range(20)]
     assert counted(spark, StormLimits(), *gone) == []

@@ -43,6 +43,7 @@ def asked(hour: int, seconds: float) -> dict[str, object]:
     return {**row, "client_id": "app", "total_us": 5}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first", [-5, 599])
 def test_hours_that_are_computed_one_by_one_have_the_storms_of_all_hours(spark: SparkSession, first: int) -> None:
     """A storm begins so many seconds after the start of hour 7, and lasts 20 seconds."""

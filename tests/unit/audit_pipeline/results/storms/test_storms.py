@@ -1,6 +1,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
@@ -66,6 +67,7 @@ def test_a_storm_lasts_from_its_first_event_to_its_last(spark: SparkSession) -> 
     assert some(rows, "listener_rate", "held_accepted", "limit_key") == [(None, None, None)]
 
 
+@pytest.mark.full
 def test_a_calm_of_more_than_ten_seconds_ends_a_storm_also_over_midnight(spark: SparkSession) -> None:
     bins = [
         of("23:59:58", (200, 0, 0)),
@@ -80,6 +82,7 @@ def test_a_calm_of_more_than_ten_seconds_ends_a_storm_also_over_midnight(spark: 
     ]
 
 
+@pytest.mark.full
 def test_a_changed_rate_of_the_listener_begins_another_storm(spark: SparkSession) -> None:
     """In the second of the change, each connection counts under the rate that it met."""
     limit = by(LISTENER_RATE, 50)
@@ -101,6 +104,7 @@ def test_a_changed_rate_of_the_listener_begins_another_storm(spark: SparkSession
     ]
 
 
+@pytest.mark.full
 def test_who_waited_when_the_rate_changed_belongs_to_the_storm_before(spark: SparkSession) -> None:
     limit = by(LISTENER_RATE, 50)
     bins = [
@@ -117,6 +121,7 @@ def test_who_waited_when_the_rate_changed_belongs_to_the_storm_before(spark: Spa
     ]
 
 
+@pytest.mark.full
 def test_another_limit_that_changes_begins_another_storm_but_not_after_a_calm(spark: SparkSession) -> None:
     slow, quick, other = (by("connection_creation_rate", value, "ip=10.0.0.9") for value in (5, 20, 30))
     bins = [
@@ -133,6 +138,7 @@ def test_another_limit_that_changes_begins_another_storm_but_not_after_a_calm(sp
     ]
 
 
+@pytest.mark.full
 def test_only_seconds_that_were_wholly_under_the_limit_tell_what_it_admitted(spark: SparkSession) -> None:
     """The first one has the burst from before the limit was reached, the last one ends when nobody is held any more."""
     limit = by("max_connections", 9, "connection-group=shop/storm", "shop/storm")
@@ -150,6 +156,7 @@ def test_only_seconds_that_were_wholly_under_the_limit_tell_what_it_admitted(spa
     assert some(found(spark, *bins[:2]), "held_accepted", "limit_quota") == [(None, "shop/storm")]
 
 
+@pytest.mark.full
 def test_the_limit_that_held_most_is_named(spark: SparkSession) -> None:
     bins = [
         of("10:00:00", (0, 9, 0), **by("b", 1)),
@@ -159,6 +166,7 @@ def test_the_limit_that_held_most_is_named(spark: SparkSession) -> None:
     assert some(found(spark, *bins), "limit_key", "limit_value") == [("a", 2)]
 
 
+@pytest.mark.full
 def test_no_attempt_counts_twice_and_refused_ones_are_their_client_s(spark: SparkSession) -> None:
     """A delayed connection is accepted, too; a refused one tells its address only."""
     app: dict[str, Any] = {"principal": "User:a", "client_id": "app", "software_name": "java", "software_version": "3"}
@@ -198,6 +206,7 @@ def test_others_are_those_who_asked_during_the_storm(spark: SparkSession) -> Non
     assert some(found(spark, *storm, requests=requests), *names) == [(100, BUCKET_US[20], 2, BUCKET_US[110])]
 
 
+@pytest.mark.full
 def test_no_requests_of_others_is_an_answer(spark: SparkSession) -> None:
     names = [f"others_{what}" for what in ("requests_before", "p99_before_us", "requests_during", "p99_during_us")]
     # In the first second of a minute there is none of the same minute before.

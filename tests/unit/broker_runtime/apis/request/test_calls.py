@@ -197,6 +197,7 @@ WITHOUT_LOG_LINES = [way for way in WAYS if way is not hung_up_by_a_step_that_fa
 """The log handler of pytest keeps errors with their tracebacks."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", [*WITHOUT_LOG_LINES, answered_with_records], ids=lambda way: way.__name__)
 def test_nothing_of_a_call_that_has_ended_is_left_to_the_garbage_collector(way: Callable[[Scene], Ending]) -> None:
     """The collector never scans what waited while replicas were made, so thousands of fetches would stay for ever."""

@@ -12,8 +12,8 @@ from tests.support.tls.secure_broker import LISTENER, PREFIX, TlsWorld
 
 async def test_a_configuration_that_changes_while_files_are_looked_at_stays_in_force(tmp_path: Path) -> None:
     world = TlsWorld(tmp_path)
-    given = world.properties() | {"node.id": "1", "listeners": f"{LISTENER}://127.0.0.1:0"}
-    settings = broker_settings(given | {"inter.broker.listener.name": LISTENER})
+    own = {"node.id": "1", "listeners": f"{LISTENER}://127.0.0.1:0", "inter.broker.listener.name": LISTENER}
+    settings = broker_settings({**world.properties(), **own})
     tls = TlsInForce(settings)
     tls.accepting(LISTENER, SecurityProtocol.SSL)
     issued = world.authority.issue("CN=broker,O=Sluice", "127.0.0.1", "localhost")

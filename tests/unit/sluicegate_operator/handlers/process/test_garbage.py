@@ -5,6 +5,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from sluicegate_operator.handlers.process.garbage import ALL_EVERY_S, SHORT_S, GarbageCollector
 
 
@@ -37,6 +39,7 @@ def test_a_circle_that_ends_after_a_short_collection_is_found_by_the_next() -> N
         assert circles() == 0
 
 
+@pytest.mark.full
 def test_objects_that_survive_a_long_collection_are_skipped_until_a_complete_one() -> None:
     seconds = itertools.count(0.0, 2 * SHORT_S)
     late = 0.0
