@@ -44,7 +44,7 @@ class LogOffsets:
         self.config = config
         self._syncs = files.syncs
         self.transactions = files.producers.transactions
-        self._unreplicated = self.transactions.unreplicated
+        self._unreplicated = self.transactions.unreplicated.markers
         self.log_start_offset = log_start_offset
         self.log_end_offset = files.segments[-1].next_offset
         self.counted_end = self.log_end_offset

@@ -8,10 +8,11 @@ A `VerificationGuard` closes the gap between the verification of a transaction a
 that was verified before the transaction ended, and arrives after its marker, would open a transaction that nobody ends.
 """
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from typing import NamedTuple
 
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.records.unreplicated import UnreplicatedMarkers
 from kafka_bytes.batches import NO_EPOCH, Header
 from kafka_bytes.control import Marker, parse_marker
 from kafka_bytes.errors import FormatError
@@ -67,11 +68,7 @@ class Transactions:
     def __init__(self) -> None:
         self._open: OrderedDict[int, int] = OrderedDict()
         """First offset of each open transaction by producer id, the oldest transaction first."""
-        self.unreplicated: deque[tuple[int, int]] = deque()
-        """(marker's offset, first offset) of ended transactions, both ascending.
-
-        A transaction is left out if one that began earlier ends later: the last stable offset does not depend on it.
-        """
+        self.unreplicated = UnreplicatedMarkers()
         self.first_unstable = ALL_STABLE
         self._guards: OrderedDict[int, VerificationGuard] = OrderedDict()
 
@@ -88,8 +85,7 @@ class Transactions:
     def take_over(self, transactions: "Transactions") -> None:
         """Replace the transactions by these. Guards stay."""
         self._open = transactions._open
-        self.unreplicated.clear()
-        self.unreplicated.extend(transactions.unreplicated)
+        self.unreplicated.replace_by(transactions.unreplicated)
         self.first_unstable = transactions.first_unstable
 
     @property
@@ -112,21 +108,16 @@ class Transactions:
         first = self._open.pop(producer_id, None)
         if first is None:
             return None
-        unreplicated = self.unreplicated
-        while unreplicated and unreplicated[-1][1] >= first:
-            unreplicated.pop()
-        unreplicated.append((offset, first))
+        self.unreplicated.add(offset, first)
         oldest = self.first_open
         return Ended(producer_id, first, offset, offset + 1 if oldest is None else oldest)
 
     def settle(self, high_watermark: int) -> None:
         """Forget the ended transactions whose marker lies below the high watermark."""
         unreplicated = self.unreplicated
-        while unreplicated and unreplicated[0][0] < high_watermark:
-            unreplicated.popleft()
-        oldest = self.first_open
-        first = ALL_STABLE if oldest is None else oldest
-        self.first_unstable = min(first, unreplicated[0][1]) if unreplicated else first
+        unreplicated.forget_below(high_watermark)
+        offsets = (self.first_open, unreplicated.first_offset)
+        self.first_unstable = min((offset for offset in offsets if offset is not None), default=ALL_STABLE)
 
     def guard(self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, is_v2: bool) -> VerificationGuard:
         """Return the guard of a producer whose transaction is about to be verified."""
