@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import product
+from operator import ge
 from pathlib import Path
 
 from confluent_kafka import Consumer
@@ -74,15 +75,23 @@ class Scene:
         for thread in (*self.writers, *self.readers):
             thread.start()
 
-    def committed(self) -> int:
-        return sum(attempt.end is End.COMMITTED for attempt in self.history.attempts)
+    def committed(self) -> list[int]:
+        """Return the number of committed transactions: first of all clients, then of each transformation."""
+        each = (self.history.attempts, *(transform.attempts for transform in self.history.transforms))
+        return [sum(attempt.end is End.COMMITTED for attempt in attempts) for attempts in each]
 
     def wait_in_sync(self) -> None:
         until(lambda: all(each.all_in_sync(3) for each in self.topics.values()), "all are in sync", PATIENCE_S)
 
     def wait_for_commits(self, count: int) -> None:
-        wanted = self.committed() + count
-        until(lambda: self.committed() >= wanted or self.has_failed(), f"{count} more transactions commit", PATIENCE_S)
+        """Wait until `count` more transactions are committed, at least one of them by each transformation."""
+        total, *of_transforms = self.committed()
+        wanted = [total + count, *(commits + 1 for commits in of_transforms)]
+        until(
+            lambda: self.has_failed() or all(map(ge, self.committed(), wanted)),
+            f"at least {wanted} transactions are committed, in all and by each transformation",
+            PATIENCE_S,
+        )
         self.check()
 
     def has_failed(self) -> bool:
@@ -161,7 +170,7 @@ def run(group: BrokerGroup, kills: int) -> str:
     assert group.brokers[0].stop() == 0
     scene.read_logs(group.brokers[0])
     assert faults_of(scene.history) == []
-    assert all(transform.committed_offset > 0 for transform in scene.history.transforms)
+    assert all(transform.committed_offset > 0 for transform in scene.history.transforms), scene.report()
     return scene.report()
 
 
