@@ -265,6 +265,16 @@ def test_a_pod_of_an_earlier_job_of_the_name_is_ignored(uid: str, state: str) ->
     assert (run.state, run.has_pod) == (state, uid == "now")
 
 
+@pytest.mark.parametrize("owner", [{"kind": "ReplicaSet", "name": "a"}, {"kind": "Job", "name": "b"}])
+def test_a_pod_that_another_object_controls_is_ignored(owner: Json) -> None:
+    """Other clients may copy the labels of a run's pod into a template."""
+    made = job("a")
+    pod = job_pod("a", 1, "their trouble")
+    pod["metadata"]["ownerReferences"] = [owner | {"uid": "theirs", "controller": True}]
+    (run,) = pipeline_runs([{**made, "metadata": {**made["metadata"], "uid": "now"}}], [pod])
+    assert (run.state, run.has_pod, run.why) == (RunState.PENDING, False, "")
+
+
 FULL_NODES = "0/2 nodes are available: 2 Insufficient cpu"
 
 
