@@ -5,6 +5,7 @@ container restarts before the pod is replaced. fleet.pods.config_maps describes 
 """
 
 import hashlib
+import re
 from typing import Any
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
@@ -17,6 +18,11 @@ _DIGITS = 10
 
 def config_map_name(cluster: str, role: str, properties: str) -> str:
     return f"{node_set_name(cluster, role)}-{hashlib.sha256(properties.encode()).hexdigest()[:_DIGITS]}"
+
+
+def is_config_map_name(name: str, cluster: str, role: str) -> bool:
+    """Return whether `config_map_name` gives such names to the ConfigMaps of the role."""
+    return re.fullmatch(rf"{re.escape(node_set_name(cluster, role))}-[0-9a-f]{{{_DIGITS}}}", name) is not None
 
 
 def config_map(cluster: BrokerCluster, role: str, properties: str) -> dict[str, Any]:

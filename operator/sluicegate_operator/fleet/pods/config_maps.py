@@ -10,6 +10,7 @@ from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import refusal
 from sluicegate_operator.kube.http.kinds import CONFIG_MAP, POD, STATEFUL_SET
 from sluicegate_operator.planning.layout.cluster_layout import Role
+from sluicegate_operator.resources.config_map import is_config_map_name
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER, labels, node_set_name
 from sluicegate_operator.resources.observer_code import observer_code_name
 from sluicegate_operator.resources.owner import child_metadata, is_controlled_by, why_not_ours
@@ -112,7 +113,7 @@ def _is_ours(cluster: BrokerCluster, found: Json) -> bool:
     if is_controlled_by(found, cluster.metadata.uid):
         return True
     name = found["metadata"]["name"]
-    of_nodes = any(name.startswith(f"{node_set_name(cluster.name, role)}-") for role in Role)
+    of_nodes = any(is_config_map_name(name, cluster.name, role) for role in Role)
     ours = {"metadata": child_metadata(cluster, name, labels(cluster.name))}
     return (of_nodes or name == observer_code_name(cluster.name)) and not why_not_ours(found, ours)
 

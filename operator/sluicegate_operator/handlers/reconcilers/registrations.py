@@ -50,9 +50,9 @@ from sluicegate_operator.planning.registrations.registrations import (
 )
 from sluicegate_operator.planning.registrations.unknown_registrations import plan_unknown_registrations
 from sluicegate_operator.planning.status.conditions import NAME_TAKEN, REFUSED
-from sluicegate_operator.resources.broker_registration import broker_registration
+from sluicegate_operator.resources.broker_registration import is_registration_of
 from sluicegate_operator.resources.labels import READINESS_GATE
-from sluicegate_operator.resources.owner import is_controlled_by, why_not_ours
+from sluicegate_operator.resources.owner import is_controlled_by
 
 log = logging.getLogger(__name__)
 
@@ -301,7 +301,8 @@ class RegistrationReconciler:
         """
         kube = self._context.kube
         listed = await kube.cache.list(BROKER_REGISTRATION, cluster.namespace, cluster.name)
-        found = [read_object(item) for item in listed if not why_not_ours(item, broker_registration(cluster, 0))]
+        own = [item for item in listed if is_registration_of(cluster, item)]
+        found = [read_object(item) for item in own]
         unreadable: list[Unreadable] = []
         existing = readable(BrokerRegistration, BROKER_REGISTRATION, found, unreadable)
         await self._context.report_unreadable(unreadable, refusals)
@@ -309,7 +310,7 @@ class RegistrationReconciler:
         by_name = {registration.name: registration for registration in existing}
         owned = {item["metadata"]["name"] for item in listed if is_controlled_by(item, cluster.metadata.uid)}
         left = {item.body["metadata"]["name"] for item in unreadable}
-        left |= {item["metadata"]["name"] for item in listed if item["metadata"].get("deletionTimestamp")}
+        left |= {item["metadata"]["name"] for item in own if item["metadata"].get("deletionTimestamp")}
         for registration in (planned for planned in plan.registrations if planned.name not in left):
             known = by_name.get(registration.name) if registration.name in owned else None
             writing = self._write_one(cluster, registration, known, refusals)

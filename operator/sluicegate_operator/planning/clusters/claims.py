@@ -95,11 +95,13 @@ def misowned(
 ) -> tuple[VolumeClaim, ...]:
     """Return the cluster's claims whose owners do not match spec.storage.deleteClaims.
 
-    A claim is the cluster's if it is annotated with the cluster's id. Claims in `marked` are about to be annotated.
-    The StatefulSet controller could set owners, too, but it acts late: the cluster may be deleted before.
+    A claim is the cluster's if it is annotated with the cluster's id. Claims in `marked` are about to be annotated. The
+    cluster does not become an owner of a claim that another object controls, but ends being one. The StatefulSet
+    controller could set owners, too, but it acts late: the cluster may be deleted before.
     """
     own = (claim for claim in claims if claim.cluster_id == cluster_id(cluster) or claim in marked)
-    return tuple(claim for claim in own if (cluster.metadata.uid in claim.goes_with) is not cluster.spec.deletes_claims)
+    wrong = (claim for claim in own if (cluster.metadata.uid in claim.goes_with) is not cluster.spec.deletes_claims)
+    return tuple(claim for claim in wrong if not (claim.controller and cluster.spec.deletes_claims))
 
 
 def _is_strange(cluster: BrokerCluster, claim: VolumeClaim, started: bool) -> bool:

@@ -10,6 +10,9 @@ from urllib.parse import parse_qsl, unquote
 
 _SCHEME = "s3://"
 _URIS_KEPT = 4096
+_ENDPOINT, _ENDPOINT_SCHEME, _DEFAULT_SCHEME = "endpoint_override", "scheme", "https"
+_HOST = re.compile(r"(?:([A-Za-z]+)://)?([^/?#@]+)/*")
+"""An endpoint without a path: its scheme, if any, and its host with its port."""
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _AWS = re.compile(r"s3[-.a-z0-9]*\.amazonaws\.com(\.cn)?")
 """AWS' own endpoints. A bucket's name is unique over all regions."""
@@ -38,13 +41,13 @@ class StorePlace:
 def store_place(uri: str) -> StorePlace:
     """Return the place that a valid URI names."""
     options = dict(_options(uri))
-    return StorePlace(_store(options.get("endpoint_override", ""), options.get("scheme", "")), _folder(uri))
+    return StorePlace(_store(options.get(_ENDPOINT, ""), options.get(_ENDPOINT_SCHEME, "")), _folder(uri))
 
 
 def _store(endpoint: str, scheme: str) -> str:
     named, _, address = endpoint.lower().rpartition("://")
     host = address.rstrip("/")
-    if port := _DEFAULT_PORTS.get(named or scheme.lower() or "https"):
+    if port := _DEFAULT_PORTS.get(named or scheme.lower() or _DEFAULT_SCHEME):
         host = host.removesuffix(port)
     return "" if _AWS.fullmatch(host) else host
 
@@ -53,10 +56,25 @@ def canonical_uri(uri: str) -> str:
     """Return the same text for all spellings of a URI.
 
     The order of options means nothing, but that of two values of one option may. Percent-encoding is undone as far as
-    the text stays unambiguous.
+    the text stays unambiguous. The host of an endpoint is in lower case, without the default port of its scheme.
     """
-    options = "&".join(f"{_quoted(key, '%&+=')}={_quoted(value, '%&+')}" for key, value in _options(uri))
+    found = _options(uri)
+    scheme = dict(found).get(_ENDPOINT_SCHEME, _DEFAULT_SCHEME)
+    if [value for key, value in found if key == _ENDPOINT_SCHEME] == [_DEFAULT_SCHEME]:
+        found.remove((_ENDPOINT_SCHEME, _DEFAULT_SCHEME))
+    found = [(key, _endpoint(value, scheme) if key == _ENDPOINT else value) for key, value in found]
+    options = "&".join(f"{_quoted(key, '%&+=')}={_quoted(value, '%&+')}" for key, value in found)
     return f"{_SCHEME}{_quoted(_folder(uri), '%?#')}" + (f"?{options}" if options else "")
+
+
+def _endpoint(text: str, scheme: str) -> str:
+    """Return the same text for all spellings of an endpoint. A path in it may be case-sensitive and stays."""
+    match = _HOST.fullmatch(text)
+    if match is None:
+        return text
+    named, host = (match[1] or "").lower(), match[2].lower()
+    host = host.removesuffix(_DEFAULT_PORTS.get(named or scheme, ""))
+    return f"{named}://{host}" if named else host
 
 
 def _folder(uri: str) -> str:

@@ -12,6 +12,7 @@ from sluicegate_operator.planning.pipelines.run_summary import LINE_MAX, Summary
 from sluicegate_operator.planning.rolls.pod_failures import OOM_KILLED, pod_failure
 from sluicegate_operator.planning.rolls.start_failures import StartFailure
 from sluicegate_operator.resources.audit.audit_spark import RUN_LABEL
+from sluicegate_operator.resources.owner import has_controller, is_controlled_by
 
 Json = Mapping[str, Any]
 
@@ -106,8 +107,13 @@ def pipeline_runs(owners: Sequence[Json], pods: Sequence[Json]) -> tuple[Pipelin
 
 
 def _is_of_another(pod: Json, owner: Json) -> bool:
-    """Return whether the pod names an owner of this kind and name, but with another uid."""
+    """Return whether another object controls the pod, or an owner of this kind and name has another uid.
+
+    Other clients may copy the labels of a run's pod.
+    """
     meta = owner["metadata"]
+    if has_controller(pod) and not is_controlled_by(pod, meta.get("uid") or ""):
+        return True
     same = [
         reference["uid"]
         for reference in pod["metadata"].get("ownerReferences") or ()

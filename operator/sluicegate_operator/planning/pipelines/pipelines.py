@@ -15,6 +15,7 @@ from sluicegate_operator.api.models.audit_pipeline import AuditPipeline, AuditPl
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.planning.layout.audit_places import Lander, Results, why_results_in_landing, why_results_taken
 from sluicegate_operator.planning.layout.cluster_layout import cluster_id
+from sluicegate_operator.planning.layout.store_places import store_place
 from sluicegate_operator.planning.pipelines.pipeline_runs import PipelineRun
 from sluicegate_operator.planning.pipelines.schedule import CronSchedule, ScheduleError, parse_schedule
 from sluicegate_operator.planning.status.missing_cluster import cluster_missing_words
@@ -103,7 +104,9 @@ def _cluster_names(
 
 def _lands_in(cluster: BrokerCluster, uri: str | None) -> bool:
     landing = cluster.spec.landing
-    return uri is not None and landing is not None and landing.uri == uri and not cluster.spec.is_external
+    if uri is None or landing is None or landing.uri is None or cluster.spec.is_external:
+        return False
+    return store_place(landing.uri) == store_place(uri)
 
 
 def pipeline_children(pipeline: AuditPipeline, places: AuditPlaces) -> list[Json]:

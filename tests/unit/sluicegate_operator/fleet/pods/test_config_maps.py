@@ -104,16 +104,19 @@ def orphan(name: str, **labels: str) -> Json:
     return {"metadata": {"name": name, **known, "labels": ours | labels}}
 
 
+A, B, C = "0a1b2c3d4e", "1a1b2c3d4e", "2a1b2c3d4e"
+
+
 async def test_orphaned_config_maps_with_names_of_this_cluster_are_deleted() -> None:
-    pods = [using("brokers", BROKER), using("shop-controllers-0a", CONTROLLER)]
+    used = f"shop-controllers-{A}"
+    pods = [using("brokers", BROKER), using(used, CONTROLLER)]
+    names = (f"shop-brokers-{A}", used, f"shop-controllers-{B}", "shop-observers")
     other = {"sluicegate.dev/cluster": "other"}
-    orphans = [
-        *(orphan(name) for name in ("shop-brokers-0a", "shop-controllers-0a", "shop-controllers-0b", "shop-observers")),
-        *(orphan("handed-over"), orphan("shop-brokers-0c", **other)),
-    ]
-    assert await deleted(FakeKube([*MAPS[1:], *orphans], pods, SETS)) == [
-        "shop-brokers-0a",
-        "shop-controllers-0b",
+    orphans = [*map(orphan, names), orphan("handed-over"), orphan(f"shop-brokers-{C}", **other)]
+    copies = [orphan(f"shop-brokers-{A}-copy"), orphan("shop-brokers-backup"), orphan(f"shop-brokers-of-{A}")]
+    assert await deleted(FakeKube([*MAPS[1:], *orphans, *copies], pods, SETS)) == [
+        f"shop-brokers-{A}",
+        f"shop-controllers-{B}",
         "shop-observers",
     ]
 

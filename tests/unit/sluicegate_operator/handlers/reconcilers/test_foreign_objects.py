@@ -20,7 +20,7 @@ from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.kube.http.errors import KubeConflictError
 from sluicegate_operator.kube.http.kinds import EVENT, Kind
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
-from sluicegate_operator.resources.labels import labels
+from sluicegate_operator.resources.labels import CLUSTER_ID, labels
 from sluicegate_operator.settings import read_settings
 from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import Json, cluster, listener, observer, quota, topic
@@ -258,7 +258,9 @@ def _brokers(replicas: int) -> Json:
 
 
 @pytest.mark.parametrize("secured", [False, True], ids=["plain", "secured"])
-@pytest.mark.parametrize("marks", ["controlled by another", "of an owner of another group", "of another cluster"])
+@pytest.mark.parametrize(
+    "marks", ["controlled by another", "of an owner of another group", "of another cluster", "labels alone"]
+)
 async def test_objects_with_the_labels_of_children_and_other_names_are_left_alone(marks: str, secured: bool) -> None:
     """The operator finds children that it no longer wants by their labels, which other clients may copy."""
     donor = World(secured=secured)
@@ -269,7 +271,7 @@ async def test_objects_with_the_labels_of_children_and_other_names_are_left_alon
         if found is None:
             continue
         own = found["metadata"].get("labels", {})
-        meta = {"name": f"{name}-x", "namespace": "default", "uid": f"theirs-{number}"} | deepcopy(MARKS[marks])
+        meta = {"name": f"{name}-x", "namespace": "default", "uid": f"theirs-{number}"} | deepcopy(MARKS.get(marks, {}))
         meta["labels"] = own | meta["labels"] if "labels" in meta else own
         others.append({**deepcopy(found), "apiVersion": version, "metadata": meta})
     await donor.close()
@@ -279,4 +281,41 @@ async def test_objects_with_the_labels_of_children_and_other_names_are_left_alon
     await world.settle()
     await _change_and_delete(world)
     assert [world.kube.take(item["kind"], item["metadata"]["name"]) for item in others] == before
+    await world.close()
+
+
+@pytest.mark.parametrize("name", ["data-shop-brokers-0", "data-shop-brokers-7"])
+@pytest.mark.parametrize("late", [False, True], ids=["before the nodes", "while nodes run"])
+async def test_a_claim_that_another_object_controls_is_left_alone_with_all_marks_of_the_cluster(
+    name: str, late: bool
+) -> None:
+    """Another object, such as a restore tool's, takes over a claim with its labels and its annotation."""
+    donor = World()
+    await donor.settle()
+    theirs = donor.kube.take("PersistentVolumeClaim", "data-shop-brokers-0")
+    own = {"name": name, "uid": "theirs", "ownerReferences": ANOTHERS}
+    theirs = {**theirs, "metadata": theirs["metadata"] | own}
+    assert CLUSTER_ID in theirs["metadata"]["annotations"]
+    await donor.close()
+    world = World()
+    if late:
+        await world.settle()
+    world.kube.put(theirs)
+    before = deepcopy(world.kube.take("PersistentVolumeClaim", name))
+    await world.settle()
+    await _change_and_delete(world)
+    assert world.kube.take("PersistentVolumeClaim", name) == before
+    await world.close()
+
+
+async def test_a_registration_of_somebody_else_is_named_also_while_it_is_being_deleted() -> None:
+    """A finalizer may keep it for as long as its owner likes."""
+    going = {"name": "shop-1", "deletionTimestamp": "2026-06-01T00:00:00Z", "finalizers": ["example.org/wait"]}
+    spec = {"clusterRef": {"name": "shop"}, "brokerId": 1}
+    theirs = {"apiVersion": "sluicegate.dev/v1alpha1", "kind": "BrokerRegistration", "spec": spec}
+    world = World(theirs | {"metadata": going | deepcopy(MARKS["controlled by another"])})
+    before = deepcopy(world.kube.take("BrokerRegistration", "shop-1"))
+    await world.settle()
+    assert world.kube.take("BrokerRegistration", "shop-1") == before
+    assert "NameTaken" in world.said("shop-1")
     await world.close()

@@ -86,6 +86,13 @@ def test_a_claim_that_another_object_controls_is_somebody_elses() -> None:
     assert "(StatefulSet other controls data-shop-brokers-1)" in plan_claims(shop(), [theirs], 3, started=True).taken
 
 
+def test_a_cluster_becomes_no_owner_of_a_claim_that_another_object_controls_but_ends_being_one() -> None:
+    theirs = replace(claim(3, cluster_id(shop())), controller="StatefulSet other")
+    assert plan_claims(shop(storage={"deleteClaims": True}), [theirs], 3, started=True).misowned == ()
+    owned = replace(theirs, goes_with=frozenset({shop().metadata.uid}))
+    assert plan_claims(shop(), [owned], 3, started=True).misowned == (owned,)
+
+
 def test_a_claim_with_the_clusters_id_that_has_lost_its_label_gets_it_back() -> None:
     own = replace(claim(0, cluster_id(shop())), of_cluster="")
     plan = plan_claims(shop(), [own], 3, started=True)

@@ -287,6 +287,15 @@ EQUAL: dict[str, list[Json]] = {
         {"audit": {"landing": {"uri": "s3://audit/shop?scheme=http&endpoint_override=http%3A%2F%2Fm%3a9000"}}},
         {"audit": {"landing": {"uri": "s3://audit/sh%6Fp/?sch%65me=http&endpoint_override=http:%2F%2Fm:9000"}}},
     ],
+    "an endpoint of a store": [
+        {"audit": {"landing": {"uri": "s3://audit/shop?endpoint_override=https://minio.example.org"}}},
+        {"audit": {"landing": {"uri": "s3://audit/shop?endpoint_override=https://minio.example.org:443/"}}},
+        {"audit": {"landing": {"uri": "s3://audit/shop?endpoint_override=HTTPS://Minio.Example.org&scheme=https"}}},
+    ],
+    "an endpoint of a store without a scheme": [
+        {"audit": {"landing": {"uri": "s3://audit/shop?endpoint_override=minio&scheme=http"}}},
+        {"audit": {"landing": {"uri": "s3://audit/shop?endpoint_override=Minio:80&scheme=http"}}},
+    ],
     "a quota of a landing that is no whole number of bytes": [
         {"audit": {"landing": LANDING | {"quota": "1048577"}}},
         {"audit": {"landing": LANDING | {"quota": "1048577.4"}}},
@@ -369,6 +378,18 @@ DIFFERENT: list[tuple[Json, Json]] = [
     (
         {"audit": {"landing": {"uri": "s3://audit/a?endpoint_override=http://m:9000"}}},
         {"audit": {"landing": {"uri": "s3://audit/a?endpoint_override=http%3A%2F%2Fm%3A9001"}}},
+    ),
+    (
+        {"audit": {"landing": {"uri": "s3://audit/a?endpoint_override=minio:80"}}},
+        {"audit": {"landing": {"uri": "s3://audit/a?endpoint_override=minio"}}},
+    ),
+    (
+        {"audit": {"landing": {"uri": "s3://audit/a?endpoint_override=http://m/Path"}}},
+        {"audit": {"landing": {"uri": "s3://audit/a?endpoint_override=http://m/path"}}},
+    ),
+    (
+        {"audit": {"landing": {"uri": "s3://audit/a?endpoint_override=m&scheme=http"}}},
+        {"audit": {"landing": {"uri": "s3://audit/a?endpoint_override=m&scheme=https"}}},
     ),
     # An encoded character is not a separator.
     (

@@ -101,17 +101,22 @@ def test_the_report_gets_the_names_of_the_clusters_that_land_in_the_same_store()
     found = parsed(pipeline())
     documents = [
         cluster(audit={"landing": {"uri": uri, "secretName": "audit-s3"}})
-        for uri in ("s3://audit/shop?region=eu-west-1", "s3://audit/other")
+        for uri in ("s3://audit/shop?region=eu-west-1", "s3://audit/other", "s3://audit/shop/")
     ]
-    beside, elsewhere = (
+    beside, elsewhere, respelled = (
         parse_resource(document | {"metadata": {"name": f"shop-{number}", "namespace": "eu", "uid": "x"}})
         for number, document in enumerate(documents)
     )
     assert isinstance(beside, BrokerCluster)
     assert isinstance(elsewhere, BrokerCluster)
-    places = plan_pipeline(found, LANDED, NOW, (), [elsewhere, LANDED, beside]).places
+    assert isinstance(respelled, BrokerCluster)
+    places = plan_pipeline(found, LANDED, NOW, (), [elsewhere, LANDED, beside, respelled]).places
     assert places is not None
-    assert places.cluster_names == [(cluster_id(LANDED), "retail/shop"), (cluster_id(beside), "eu/shop-0")]
+    assert places.cluster_names == [
+        (cluster_id(LANDED), "retail/shop"),
+        (cluster_id(beside), "eu/shop-0"),
+        (cluster_id(respelled), "eu/shop-2"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -263,6 +268,16 @@ def test_a_pod_of_an_earlier_job_of_the_name_is_ignored(uid: str, state: str) ->
     pod["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "a", "uid": uid, "controller": True}]
     (run,) = pipeline_runs([{**made, "metadata": {**made["metadata"], "uid": "now"}}], [pod])
     assert (run.state, run.has_pod) == (state, uid == "now")
+
+
+@pytest.mark.parametrize("owner", [{"kind": "ReplicaSet", "name": "a"}, {"kind": "Job", "name": "b"}])
+def test_a_pod_that_another_object_controls_is_ignored(owner: Json) -> None:
+    """Other clients may copy the labels of a run's pod into a template."""
+    made = job("a")
+    pod = job_pod("a", 1, "their trouble")
+    pod["metadata"]["ownerReferences"] = [owner | {"uid": "theirs", "controller": True}]
+    (run,) = pipeline_runs([{**made, "metadata": {**made["metadata"], "uid": "now"}}], [pod])
+    assert (run.state, run.has_pod, run.why) == (RunState.PENDING, False, "")
 
 
 FULL_NODES = "0/2 nodes are available: 2 Insufficient cpu"
