@@ -54,9 +54,9 @@ pins: .venv-pins/.installed  ## write constraints.txt, versions and sums of all 
 setup:  ## install everything for `make test`: .venv, Java, the example of an observer
 	@$(MAKE) --no-print-directory -j2 java observer-plugin
 
-FULL_SETUP := kubernetes oldest-api-server helm s3 go-client thin-consumer spark-crds flux-crds prometheus kafka java-clients spark-kafka chromium
+FULL_SETUP := kubernetes oldest-api-server helm s3 go-client client-suites thin-consumer spark-crds flux-crds prometheus kafka java-clients spark-kafka chromium
 .PHONY: setup-all
-setup-all: setup  ## install everything for `make test-all`: Apache Kafka, Kubernetes, the CRD check of its oldest supported version, Helm, an S3 server, Go clients, CRDs of other projects, Prometheus, Chromium
+setup-all: setup  ## install everything for `make test-all`: Apache Kafka, Kubernetes, the CRD check of its oldest supported version, Helm, an S3 server, Go clients, tests of other clients, CRDs of other projects, Prometheus, Chromium
 	@$(MAKE) --no-print-directory -j2 $(FULL_SETUP)
 
 .PHONY: java
@@ -100,6 +100,12 @@ go-client: venv  ## clients with franz-go and its own tests, for groups, transac
 	@$(BIN)/python -m tests.support.obtain.go_group_member
 	@$(BIN)/python -m tests.support.obtain.go_secured_client
 	@$(BIN)/python -m tests.support.obtain.kgo_suite
+
+.PHONY: client-suites
+client-suites: venv  ## the tests that sarama and kafka-python have for themselves, and toxiproxy; the first build takes a minute of Go, later ones use a cache
+	@$(BIN)/python -m tests.support.obtain.sarama_suite
+	@$(BIN)/python -m tests.support.processes.toxiproxy
+	@$(BIN)/python -m tests.support.obtain.kafka_python_suite
 
 .PHONY: thin-consumer
 thin-consumer: venv  ## examples/thin-consumer, a client of the push protocol; the first build takes seconds of Go, later ones use a cache

@@ -1,6 +1,8 @@
 """Files of a published Go module, pinned by version and sum and downloaded by Go. Nothing of it is built."""
 
 import json
+import os
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,13 @@ class GoModule:
         for file in files:
             # The module's own files are read-only.
             (place / file.name).write_bytes((source / file).read_bytes())
+
+    def copy(self, place: Path, *, target: str) -> None:
+        """Copy the whole module to `place`, a new folder whose files can be changed. Raises ObtainError."""
+        shutil.copytree(self._download(place.with_name("module"), target), place, copy_function=shutil.copyfile)
+        for folder, _, _ in os.walk(place):
+            # The module's own folders are read-only.
+            Path(folder).chmod(0o755)
 
     def _download(self, scratch: Path, target: str) -> Path:
         scratch.mkdir()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.support.obtain.cache import ObtainError, cache_root, obtained
 from tests.support.obtain.go_build import build
+from tests.support.obtain.go_module import GoModule
 
 _FLAGS = ("-trimpath", "-ldflags=-s -w")
 
@@ -28,6 +29,8 @@ class GoProgram:
     """Returns Go's arguments that make the program at that path, which is in GOBIN."""
     source: Path | None = None
     """Folder in which Go runs; None if Go fetches all that it builds."""
+    make_source: Callable[[Path], None] | None = None
+    """Makes the folder in which Go runs, at that path, if the folder exists during the build only."""
 
     def program(self) -> Path:
         """Path of the program. Raises ObtainError if it is missing."""
@@ -46,14 +49,35 @@ class GoProgram:
         return Path(os.environ.get(self.variable) or cache_root() / self.cached)
 
     def _build(self, fresh: Path) -> None:
+        source = self.source
+        if self.make_source is not None:
+            source = fresh.with_name("source")
+            self.make_source(source)
         build(
             self.target,
             self.what,
             self.command(fresh),
             without_go=f"install it, or let {self.variable} name the program",
-            cwd=self.source,
+            cwd=source,
             env={"GOBIN": str(fresh.parent)},
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replaces one text in one file of published sources."""
+
+    file: str
+    old: str
+    new: str
+
+    def apply(self, source: Path) -> None:
+        """Edit the file in the folder `source`. Raises ObtainError unless the file has the old text exactly once."""
+        path = source / self.file
+        text = path.read_text(encoding="utf-8")
+        if text.count(self.old) != 1:
+            raise ObtainError(f"{path} has `{self.old}` {text.count(self.old)} times, and once was expected")
+        path.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
 def of_folder(source: Path, name: str, what: str, *, target: str, variable: str, cached_as: str) -> GoProgram:
@@ -69,10 +93,30 @@ def of_tests(source: Path, package: str, name: str, what: str, *, target: str, v
     return GoProgram(what, target, variable, cached, lambda at: (*command, "-o", str(at), package), source)
 
 
-def of_module(module: str, version: str, what: str, *, target: str, variable: str) -> GoProgram:
+def of_edited_tests(
+    module: GoModule, tag: str, edit: Edit, name: str, what: str, *, target: str, variable: str
+) -> GoProgram:
+    """The tests of a published module that have this build tag, as a program; its sources are edited before the build.
+
+    The module's own go.mod and go.sum pin all that the tests need.
+    """
+
+    def make_source(at: Path) -> None:
+        module.copy(at, target=target)
+        edit.apply(at)
+
+    digest = sha256("\0".join((module.sum, edit.file, edit.old, edit.new)).encode()).hexdigest()[:12]
+    cached = Path(f"{name}-{digest}", name)
+    command = ("test", "-c", *_FLAGS, "-tags", tag)
+    return GoProgram(what, target, variable, cached, lambda at: (*command, "-o", str(at), "."), make_source=make_source)
+
+
+def of_module(
+    module: str, version: str, what: str, *, target: str, variable: str, cached_as: str | None = None
+) -> GoProgram:
     """A program built from a published module; its file has the name of the last part."""
     name = module.rpartition("/")[2]
-    cached = Path(f"{name}-{version}", name)
+    cached = Path(f"{cached_as or name}-{version}", name)
     return GoProgram(what, target, variable, cached, lambda _: ("install", *_FLAGS, f"{module}@{version}"))
 
 

@@ -238,12 +238,13 @@ class BrokerProcess:
 
 
 class BrokerGroup:
-    """One controller process (node 1000) and several broker processes (nodes 0, 1, ...)."""
+    """One controller process (node 1000) and several broker processes (nodes 0, 1, ..., or from `first_id`)."""
 
     def __init__(
         self,
         brokers: int = 3,
         *,
+        first_id: int = 0,
         listeners: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         of_brokers: Mapping[str, str] | None = None,
@@ -283,7 +284,7 @@ class BrokerGroup:
                 }
                 | dict(of_brokers or {}),
             )
-            for number in range(brokers)
+            for number in range(first_id, first_id + brokers)
         ]
 
     @property
