@@ -73,7 +73,7 @@ def write_no_markers_after_a_failover(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def without_prepared(self: TransactionShard, state: TransactionsState) -> None:
         with monkeypatch.context() as now:
-            now.setattr(TransactionShard, "_send", lambda *_: None)
+            now.setattr(TransactionShard, "_send_all", lambda *_: None)
             real(self, state)
 
     monkeypatch.setattr(TransactionShard, "loaded", without_prepared)

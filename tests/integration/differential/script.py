@@ -118,10 +118,10 @@ OF_CONSUMER_GROUPS: Mapping[str, Sequence] = {
 PLAYED_AGAIN = (
     {name for name in SEQUENCES if name.startswith(("connections", "clients"))}
     | WITH_LIMITS_IN_THE_FILE.keys()
-    | {"odd frames", "producer ids"}
+    | {"odd frames"}
 )
 """Sequences that are repeated after a difference.
 
-They count and time crowds of connections, wait for answers that do not come, or ask coordinators that are not ready, so
-a loaded machine may change their results. They leave nothing behind: connections are closed, limits are lifted.
+They count and time crowds of connections, or wait for answers that do not come, so a loaded machine may change their
+results. They leave nothing behind: connections are closed, limits are lifted.
 """

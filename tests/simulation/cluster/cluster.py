@@ -397,13 +397,11 @@ def _end(cluster: Cluster, loop: VirtualLoop) -> None:
     try:
         loop.set_exception_handler(lambda *_: None)
         owners = [*cluster.around.by_owner, *cluster.owners]
-        for owner in owners:
-            owner.alive = True
-            owner.paused = False
-        tasks = asyncio.all_tasks(loop)
-        for owner in owners:
-            loop.resume(owner)
         for _ in range(20):
+            for owner in owners:
+                owner.alive = True
+                owner.paused = False
+                loop.resume(owner)
             # A task that has not begun must begin, or else the coroutine that it awaits is never awaited.
             for _ in range(5):
                 loop.run_until_complete(asyncio.sleep(0))

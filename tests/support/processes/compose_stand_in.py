@@ -32,7 +32,7 @@ class ComposeStandIn:
 
     def __init__(self, folder: Path, brokers: Mapping[str, BrokerProcess]) -> None:
         self.calls: list[str] = []
-        self._folder = folder
+        self.folder = folder
         self._brokers = brokers
         self._server: ThreadingHTTPServer | None = None
 
@@ -50,7 +50,7 @@ class ComposeStandIn:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        program = self._folder / "docker"
+        program = self.folder / "docker"
         program.write_text(_PROGRAM.format(python=sys.executable, port=self._server.server_port))
         program.chmod(0o755)
         return self
