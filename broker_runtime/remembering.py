@@ -5,37 +5,43 @@ would take 256 MB for as long as the process runs. So results for long arguments
 """
 
 from collections.abc import Callable, Hashable
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_MISSING = object()
 CHARACTERS_MAX = 300
 """Default limit of the characters of all arguments together: names of topics and usual names of groups are shorter."""
 
 
+class _TooLongError(Exception):
+    """Passes a result on that is not cached, because lru_cache does not cache exceptions."""
+
+    def __init__(self, result: object) -> None:
+        self.result = result
+
+
 def remembered(entries: int, characters: int = CHARACTERS_MAX) -> Callable[[F], F]:
-    """Return a decorator that caches the newest `entries` results of calls whose arguments have few characters.
+    """Return a decorator that caches the last `entries` results of calls whose arguments have few characters.
 
     Arguments are positional; texts and bytes count, also inside tuples. A cached result costs one lookup: arguments are
     measured only if they are not in the cache.
     """
 
     def decorate(function: F) -> F:
-        kept: dict[tuple[Hashable, ...], object] = {}
+        @lru_cache(entries)
+        def cached(*arguments: Hashable) -> object:
+            result = function(*arguments)
+            if sum(_length(each, characters) for each in arguments) > characters:
+                raise _TooLongError(result)
+            return result
 
         @wraps(function)
         def call(*arguments: Hashable) -> object:
-            found = kept.get(arguments, _MISSING)
-            if found is not _MISSING:
-                return found
-            result = function(*arguments)
-            if sum(_length(each, characters) for each in arguments) <= characters:
-                if len(kept) >= entries:
-                    del kept[next(iter(kept))]
-                kept[arguments] = result
-            return result
+            try:
+                return cached(*arguments)
+            except _TooLongError as uncached:
+                return uncached.result
 
         return cast("F", call)
 
