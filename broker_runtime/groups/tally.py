@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from broker_runtime.coordination.term_tally import TermTally
 from broker_runtime.groups.kinds import GroupType
 from broker_runtime.groups.members_room import MembersRoom
 
@@ -54,8 +55,8 @@ class PushTally:
 
 
 @dataclass(slots=True)
-class Tally:
-    """Counters of decisions, and load times, since the start of this process."""
+class Tally(TermTally):
+    """Counters of terms and of decisions since the start of this process."""
 
     offset_commits: int = 0
     offset_deletions: int = 0
@@ -64,21 +65,7 @@ class Tally:
     """Number of completed generations of classic groups."""
     consumer_rebalances: int = 0
     """Number of new epochs of KIP-848 groups."""
-    failures: int = 0
-    """Number of terms that ended with an error, not because the leadership was lost."""
-    loads: int = 0
-    load_ms: float = 0.0
-    load_max_ms: float = 0.0
     push: PushTally = field(default_factory=PushTally)
-
-    def count_failure(self) -> None:
-        """Count a term that ended with an error."""
-        self.failures += 1
-
-    def loaded(self, took_s: float) -> None:
-        self.loads += 1
-        self.load_ms += took_s * 1000
-        self.load_max_ms = max(self.load_max_ms, took_s * 1000)
 
 
 Counts = Mapping[tuple[GroupType, str], int]

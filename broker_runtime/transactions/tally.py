@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+from broker_runtime.coordination.term_tally import TermTally
+
 
 @dataclass(slots=True)
-class TransactionTally:
-    """Counters of applied decisions, and load times, since the start of this process."""
+class TransactionTally(TermTally):
+    """Counters of terms and of applied decisions since the start of this process."""
 
     commits: int = 0
     """Number of transactions whose commit was decided."""
@@ -15,18 +17,3 @@ class TransactionTally:
     """Number of those aborts that the coordinator decided because the transaction took too long."""
     expirations: int = 0
     """Number of transactional ids that were removed."""
-    failures: int = 0
-    """Number of terms that ended with an error."""
-    loads: int = 0
-    load_ms: float = 0.0
-    load_max_ms: float = 0.0
-
-    def count_failure(self) -> None:
-        """Count a term that ended with an error."""
-        self.failures += 1
-
-    def loaded(self, took_s: float) -> None:
-        """Count the load of a partition."""
-        self.loads += 1
-        self.load_ms += took_s * 1000
-        self.load_max_ms = max(self.load_max_ms, took_s * 1000)
