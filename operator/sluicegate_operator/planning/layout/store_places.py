@@ -46,9 +46,7 @@ def store_place(uri: str) -> StorePlace:
 
 def _store(endpoint: str, scheme: str) -> str:
     named, _, address = endpoint.lower().rpartition("://")
-    host = address.rstrip("/")
-    if port := _DEFAULT_PORTS.get(named or scheme.lower() or _DEFAULT_SCHEME):
-        host = host.removesuffix(port)
+    host = _without_default_port(address.rstrip("/"), named or scheme.lower() or _DEFAULT_SCHEME)
     return "" if _AWS.fullmatch(host) else host
 
 
@@ -72,9 +70,13 @@ def _endpoint(text: str, scheme: str) -> str:
     match = _HOST.fullmatch(text)
     if match is None:
         return text
-    named, host = (match[1] or "").lower(), match[2].lower()
-    host = host.removesuffix(_DEFAULT_PORTS.get(named or scheme, ""))
+    named = (match[1] or "").lower()
+    host = _without_default_port(match[2].lower(), named or scheme)
     return f"{named}://{host}" if named else host
+
+
+def _without_default_port(host: str, scheme: str) -> str:
+    return host.removesuffix(_DEFAULT_PORTS.get(scheme, ""))
 
 
 def _folder(uri: str) -> str:
