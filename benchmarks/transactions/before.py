@@ -90,7 +90,7 @@ def _on_one_processor(pids: Collection[int]) -> Iterator[None]:
 
 
 class BesideBefore:
-    """A cluster of this checkout and one of another. They run within the block."""
+    """A cluster of this checkout and one of another. They run within the block, all on one processor."""
 
     def __init__(self, checkouts: tuple[Path, Path]) -> None:
         self._checkouts = checkouts
@@ -106,6 +106,8 @@ class BesideBefore:
                 workloads.create_topic(cluster.bootstrap, _REPLICATED, replicas=3)
                 cluster.wait_in_sync(_REPLICATED)
                 self._clusters.append(cluster)
+            pids = [broker.pid for cluster in self._clusters for broker in cluster.brokers.values()]
+            self._running.enter_context(_on_one_processor(pids))
             undo.pop_all()
         self.measure()
         return self
@@ -116,12 +118,6 @@ class BesideBefore:
     def measure(self) -> tuple[Found, Found]:
         """Measure all rows once: of this checkout, and of the other one. More requests are better."""
         found: tuple[Found, Found] = ({}, {})
-        pids = [broker.pid for cluster in self._clusters for broker in cluster.brokers.values()]
-        with _on_one_processor(pids):
-            self._measure(found)
-        return found
-
-    def _measure(self, found: tuple[Found, Found]) -> None:
         for name, (topic, frames) in LOADS.items():
             with ExitStack() as stack:
                 loads = [self._load(stack, cluster, topic, frames()) for cluster in self._clusters]
@@ -132,6 +128,7 @@ class BesideBefore:
             for which, each in enumerate(costs):
                 processor_us = median(each)
                 found[which][name] = Measured(1e6 / processor_us, processor_us)
+        return found
 
     def _load(self, stack: ExitStack, cluster: Cluster, topic: str, frames: Frames) -> _Load:
         leader = cluster.leader_of(topic)
