@@ -4,7 +4,7 @@ The number of seeds depends on every other line of the code, so a range of seeds
 that first found the broken rule at the time of writing, and then tries the seeds before it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -36,7 +36,7 @@ from broker_runtime.storage.log_dir.checkpoints import Checkpoints
 from broker_runtime.storage.log_dir.loader import Promise, load_log
 from broker_runtime.storage.records.producers import ProducerStates, StoredBatch
 from broker_runtime.storage.recovery.recovery import RecoveryReport
-from tests.simulation.cluster.cluster import simulate
+from tests.simulation.broken_rules import Break, assert_found
 from tests.simulation.cluster.shape import DEPOSED, HARSH, LOSSES, PIPELINED, SECURED, Shape
 
 SEEDS = range(1_000, 1_080)
@@ -49,7 +49,6 @@ REPLACED = replace(
     fault_interval_s=0.4,
 )
 LOSSY = replace(HARSH, faults=LOSSES, fault_interval_s=0.8, delay_factor=5.0)
-Break = Callable[[pytest.MonkeyPatch], None]
 FULL = pytest.mark.full
 
 
@@ -340,12 +339,4 @@ def test_progress_of_an_earlier_incarnation_is_found() -> None:
 
 
 def _finds(break_it: Break, shape: Shape, first: int = 1_000, seeds: Sequence[int] = SEEDS) -> None:
-    begin = seeds.index(first)
-    for seed in (*seeds[begin:], *seeds[:begin]):
-        with pytest.MonkeyPatch.context() as broken:
-            break_it(broken)
-            found = simulate(seed, shape).problems
-        if found:
-            assert not simulate(seed, shape).problems, f"seed {seed} fails although nothing is broken"
-            return
-    pytest.fail(f"no seed of {seeds} finds out: {break_it.__doc__}")
+    assert_found(break_it, shape, seeds, first)

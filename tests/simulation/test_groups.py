@@ -1,6 +1,6 @@
 """Groups of a simulated cluster under faults: no partition has two owners, no commit is lost, and all converge."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer import classic_members, upgrading
 from broker_runtime.groups.consumer.state.owners import PartitionOwners
 from broker_runtime.groups.environment import GroupEnvironment
+from tests.simulation.broken_rules import Break, assert_found
 from tests.simulation.budget import seeds_within
 from tests.simulation.cluster.__main__ import explained
 from tests.simulation.cluster.cluster import simulate
@@ -24,7 +25,6 @@ OFFSETS = replace(GROUPS, groups=(), committers=4, faults=("kill", "power_loss")
 CLASSIC = replace(GROUPS, groups=("classic",), committers=0)
 MODERN = replace(GROUPS, groups=("modern",), committers=0)
 MIXED = replace(GROUPS, groups=("mixed",), committers=0)
-Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def test_groups_keep_their_promises_within_the_budget() -> None:
@@ -96,15 +96,4 @@ def forget_what_members_had_before_a_conversion(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_a_broken_rule_is_found(break_it: Break, shape: Shape, first: int) -> None:
-    """Break a rule, and expect that a simulation finds it.
-
-    `first` is the seed that found it at the time of writing; after any change it may be another.
-    """
-    for seed in (*range(first, BROKEN_SEEDS.stop), *range(BROKEN_SEEDS.start, first)):
-        with pytest.MonkeyPatch.context() as broken:
-            break_it(broken)
-            found = simulate(seed, shape).problems
-        if found:
-            assert not simulate(seed, shape).problems, f"seed {seed} fails although nothing is broken"
-            return
-    pytest.fail(f"no seed of {BROKEN_SEEDS} finds out: {break_it.__doc__}")
+    assert_found(break_it, shape, BROKEN_SEEDS, first)

@@ -4,7 +4,7 @@ Consumers die, pause, are cut off in one direction or both, are slow, and return
 and pause during rebalances. Groups move between protocols.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from broker_runtime.groups.push.state.states import PushState
 from broker_runtime.groups.records import GroupRecord, OffsetCommitValue
 from broker_runtime.groups.shards import shard
 from broker_runtime.groups.state import GroupsState
+from tests.simulation.broken_rules import Break, assert_found
 from tests.simulation.budget import seeds_within
 from tests.simulation.cluster.__main__ import explained
 from tests.simulation.cluster.cluster import simulate
@@ -33,7 +34,6 @@ BROKEN_SEEDS = range(1_000, 1_030)
 ONE_GROUP = replace(PUSH, groups=("push",))
 SILENT = replace(ONE_GROUP, faults=("coordinator_falls_silent",))
 """Coordinators are gone, and consumers do not know it."""
-Break = Callable[[pytest.MonkeyPatch], None]
 FULL = pytest.mark.full
 
 
@@ -150,16 +150,4 @@ def commit_an_earlier_offset(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_broken_rule_of_push_groups_is_found(break_it: Break, shape: Shape, first: int, what: str) -> None:
-    """Break a rule of push groups, and expect that a simulation finds it.
-
-    `first` is the seed that found it at the time of writing; after any change it may be another.
-    """
-    for seed in (*range(first, BROKEN_SEEDS.stop), *range(BROKEN_SEEDS.start, first)):
-        with pytest.MonkeyPatch.context() as broken:
-            break_it(broken)
-            found = simulate(seed, shape).problems
-        if found:
-            assert any(what in problem for problem in found), found
-            assert not simulate(seed, shape).problems, f"seed {seed} fails although nothing is broken"
-            return
-    pytest.fail(f"no seed of {BROKEN_SEEDS} finds out: {break_it.__doc__}")
+    assert_found(break_it, shape, BROKEN_SEEDS, first, what)

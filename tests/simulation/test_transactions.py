@@ -1,7 +1,7 @@
 """Transactions of a simulated cluster under faults: exactly once, whichever coordinator, leader or client fails."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -19,6 +19,7 @@ from broker_runtime.transactions.environment import TransactionEnvironment
 from broker_runtime.transactions.records import TransactionRecord
 from broker_runtime.transactions.shard import TransactionShard
 from broker_runtime.transactions.state import TransactionsState
+from tests.simulation.broken_rules import Break, assert_found
 from tests.simulation.budget import seeds_within
 from tests.simulation.cluster.__main__ import explained
 from tests.simulation.cluster.cluster import simulate
@@ -30,7 +31,6 @@ BUDGET_S = 5.0
 BROKEN_SEEDS = range(1_000, 1_060)
 POWERLESS = replace(TRANSACTIONS, faults=("kill", "power_loss"), delay_factor=5.0)
 SHAPES = {"v1": TRANSACTIONS, "v2": TRANSACTIONS_V2}
-Break = Callable[[pytest.MonkeyPatch], None]
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
@@ -140,15 +140,4 @@ def answer_before_replication(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_broken_rule_is_found(break_it: Break, shape: Shape, first: int) -> None:
-    """Break a rule, and expect that a simulation finds it.
-
-    `first` is the seed that found it at the time of writing; after any change it may be another.
-    """
-    for seed in (*range(first, BROKEN_SEEDS.stop), *range(BROKEN_SEEDS.start, first)):
-        with pytest.MonkeyPatch.context() as broken:
-            break_it(broken)
-            found = simulate(seed, shape).problems
-        if found:
-            assert not simulate(seed, shape).problems, f"seed {seed} fails although nothing is broken"
-            return
-    pytest.fail(f"no seed of {BROKEN_SEEDS} finds out: {break_it.__doc__}")
+    assert_found(break_it, shape, BROKEN_SEEDS, first)

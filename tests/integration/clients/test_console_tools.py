@@ -1,19 +1,15 @@
 """Kafka's console tools of release 4.3.0, with default settings, against this project's broker."""
 
 import re
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
-from tests.support.obtain.java import java
-from tests.support.obtain.kafka_libs import kafka_libs
-from tests.support.processes.apache_kafka import LOG4J
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.clients.wire_client import ConnectionEnded, WireClient
+from tests.support.processes.console_tools import ConsoleTools
 
 pytestmark = pytest.mark.full
 
@@ -22,7 +18,6 @@ PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 CONFIGS = "kafka.admin.ConfigCommand"
-TOOL_TIMEOUT_S = 180
 
 IP_RATE = "connection_creation_rate"
 LIMITED, FREE = "127.0.44.1", "127.0.44.2"
@@ -32,25 +27,6 @@ BURST = 10 * RATE
 ATTEMPTS = 3 * BURST
 
 
-class Tools:
-    """Runs the tools with a log configuration that limits their output to what they print."""
-
-    def __init__(self, bootstrap: str, folder: Path) -> None:
-        self._bootstrap = bootstrap
-        self._log4j = folder / "log4j2.xml"
-        self._log4j.write_text(LOG4J)
-
-    def __call__(self, main_class: str, *arguments: str, lines: str = "") -> str:
-        """Run a tool and return its output. A tool that fails fails the test with its output."""
-        options = ["-Xmx128m", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={self._log4j}"]
-        command = [java(), *options, "-cp", f"{kafka_libs()}/*", main_class, "--bootstrap-server", self._bootstrap]
-        done = subprocess.run(
-            [*command, *arguments], input=lines, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerProcess]:
     with BrokerProcess() as process:
@@ -58,11 +34,11 @@ def broker() -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture(scope="module")
-def tool(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Tools:
-    return Tools(broker.bootstrap, tmp_path_factory.mktemp("tools"))
+def tool(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> ConsoleTools:
+    return ConsoleTools(broker.bootstrap, tmp_path_factory.mktemp("tools"))
 
 
-def test_topics_are_created_listed_described_grown_and_deleted(tool: Tools) -> None:
+def test_topics_are_created_listed_described_grown_and_deleted(tool: ConsoleTools) -> None:
     made = ("--topic", "orders", "--partitions", "3", "--replication-factor", "1", "--config", "retention.ms=60000")
     assert "Created topic orders." in tool(TOPICS, "--create", *made)
     assert "orders" in tool(TOPICS, "--list").split()
@@ -75,7 +51,7 @@ def test_topics_are_created_listed_described_grown_and_deleted(tool: Tools) -> N
     assert "orders" not in tool(TOPICS, "--list").split()
 
 
-def test_records_are_produced_consumed_by_partition_and_counted(tool: Tools) -> None:
+def test_records_are_produced_consumed_by_partition_and_counted(tool: ConsoleTools) -> None:
     told = [f"key-{number}:value {number}" for number in range(200)]
     asked = ("--topic", "lines", "--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
     tool(PRODUCER, *asked, lines="\n".join(told) + "\n")
@@ -88,7 +64,7 @@ def test_records_are_produced_consumed_by_partition_and_counted(tool: Tools) -> 
     assert some.splitlines() == told[150:157]
 
 
-def test_a_broker_configuration_is_altered_described_and_taken_back(tool: Tools) -> None:
+def test_a_broker_configuration_is_altered_described_and_taken_back(tool: ConsoleTools) -> None:
     for entity in (("--entity-name", "1"), ("--entity-default",)):
         where = ("--entity-type", "brokers", *entity)
         tool(
@@ -105,7 +81,7 @@ def test_a_broker_configuration_is_altered_described_and_taken_back(tool: Tools)
         assert "max.connections.per.ip=5000" not in tool(CONFIGS, "--describe", *where)
 
 
-def test_an_ip_quota_that_kafka_configs_sets_is_enforced_and_lifted(broker: BrokerProcess, tool: Tools) -> None:
+def test_an_ip_quota_that_kafka_configs_sets_is_enforced_and_lifted(broker: BrokerProcess, tool: ConsoleTools) -> None:
     where = ("--entity-type", "ips", "--entity-name", LIMITED)
     assert admitted(broker, LIMITED) == ATTEMPTS
     tool(CONFIGS, "--alter", *where, "--add-config", f"{IP_RATE}={RATE}")
@@ -120,7 +96,7 @@ def test_an_ip_quota_that_kafka_configs_sets_is_enforced_and_lifted(broker: Brok
     assert admitted(broker, LIMITED) == ATTEMPTS
 
 
-def test_connection_groups_disturb_no_tool_that_lists_ip_quotas(broker: BrokerProcess, tool: Tools) -> None:
+def test_connection_groups_disturb_no_tool_that_lists_ip_quotas(broker: BrokerProcess, tool: ConsoleTools) -> None:
     group, member = (
         {"entity_type": "connection-group", "entity_name": "shop/a"},
         {"entity_type": "ip", "entity_name": FREE},

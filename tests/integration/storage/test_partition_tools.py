@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.clients.test_console_tools import TOPICS, Tools
+from tests.integration.clients.test_console_tools import TOPICS
 from tests.support.processes.broker_process import BrokerGroup
 from tests.support.processes.clients.broker_admin import until
 from tests.support.processes.clients.wire_client import WireClient
+from tests.support.processes.console_tools import ConsoleTools
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
@@ -25,11 +26,11 @@ def group() -> Iterator[BrokerGroup]:
 
 
 @pytest.fixture
-def tool(group: BrokerGroup, tmp_path: Path) -> Tools:
-    return Tools(group.bootstrap, tmp_path)
+def tool(group: BrokerGroup, tmp_path: Path) -> ConsoleTools:
+    return ConsoleTools(group.bootstrap, tmp_path)
 
 
-def shown(tool: Tools, topic: str) -> list[tuple[int, list[int], set[int]]]:
+def shown(tool: ConsoleTools, topic: str) -> list[tuple[int, list[int], set[int]]]:
     """Return leader, replicas and in-sync set of each partition."""
     text = tool(TOPICS, "--describe", "--topic", topic)
     found = re.findall(r"Leader: (\S+)\s+Replicas: (\S+)\s+Isr: (\S+)", text)
@@ -40,7 +41,7 @@ def shown(tool: Tools, topic: str) -> list[tuple[int, list[int], set[int]]]:
 
 
 @pytest.mark.full
-def test_a_partition_moves_and_its_preferred_leader_is_elected(tool: Tools, tmp_path: Path) -> None:
+def test_a_partition_moves_and_its_preferred_leader_is_elected(tool: ConsoleTools, tmp_path: Path) -> None:
     tool(TOPICS, "--create", "--topic", "moved", "--replica-assignment", "0:1,1:2")
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": "moved", "partition": 0, "replicas": [2, 3]}]}))
@@ -54,7 +55,9 @@ def test_a_partition_moves_and_its_preferred_leader_is_elected(tool: Tools, tmp_
 
 
 @pytest.mark.full
-def test_the_metadata_quorum_is_the_active_controller_with_brokers_observing(group: BrokerGroup, tool: Tools) -> None:
+def test_the_metadata_quorum_is_the_active_controller_with_brokers_observing(
+    group: BrokerGroup, tool: ConsoleTools
+) -> None:
     text = tool(QUORUM, "describe", "--status")
     shown_as = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     assert shown_as["LeaderId"].strip() == str(group.controller.node_id)

@@ -23,10 +23,8 @@ from connection_limits.settings import Objective, QuotaSettings
 from tests.support.audit.acceptors import AcceptorBench
 from tests.support.audit.random_limits import ADDRESSES, INTERNAL, LISTENERS, MEMBERS, limits_of, random_clients
 from tests.support.audit.random_shares import RandomShares
-from tests.support.audit.replayed import differences
+from tests.support.audit.replayed import FIRST_SEEDS, PER_TEST, differences
 
-LOGS, FULL, PER_TEST = 1_000, 200, 50
-"""The number of logs, the first of those that only `make full` replays, and the logs of one test."""
 FOUND = (900_297,)
 """Seeds of other logs that have found a fault."""
 GROUPS = ("default/group-0", "default/group-1", "other")
@@ -155,13 +153,7 @@ def test_a_log_that_was_once_replayed_differently_is_replayed_as_it_was(seed: in
     assert differences(recording) == []
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        *range(0, FULL, PER_TEST),
-        *(pytest.param(first, marks=pytest.mark.full) for first in range(FULL, LOGS, PER_TEST)),
-    ],
-)
+@pytest.mark.parametrize("first", FIRST_SEEDS)
 def test_recorded_limits_give_the_decisions_of_the_log(first: int) -> None:
     for seed in range(first, first + PER_TEST):
         recording, limits = generated(seed)

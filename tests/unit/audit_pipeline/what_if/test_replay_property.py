@@ -16,10 +16,7 @@ from audit_pipeline.what_if.recording import Recording, recording_of
 from audit_pipeline.what_if.replay import replay
 from tests.support.audit.acceptors import AcceptorBench
 from tests.support.audit.random_limits import LISTENERS, limits_of, random_clients
-from tests.support.audit.replayed import differences
-
-LOGS, FULL, PER_TEST = 1_000, 200, 50
-"""The number of logs, the first of those that only `make full` replays, and the logs of one test."""
+from tests.support.audit.replayed import FIRST_SEEDS, PER_TEST, differences
 
 
 def generated(seed: int) -> tuple[Recording, LimitsToTry, tuple[str, ...]]:
@@ -35,13 +32,7 @@ def generated(seed: int) -> tuple[Recording, LimitsToTry, tuple[str, ...]]:
     return recording_of(recorded_events(bench.rows())), limits, listeners
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        *range(0, FULL, PER_TEST),
-        *(pytest.param(first, marks=pytest.mark.full) for first in range(FULL, LOGS, PER_TEST)),
-    ],
-)
+@pytest.mark.parametrize("first", FIRST_SEEDS)
 def test_the_limits_in_force_give_the_decisions_of_the_log(first: int) -> None:
     for seed in range(first, first + PER_TEST):
         recording, limits, listeners = generated(seed)
