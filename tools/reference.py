@@ -12,9 +12,8 @@ from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
 from broker_runtime.config.declaring.unused import unused_keys
 from broker_runtime.config.keys.client_metrics import CLIENT_METRICS_KEYS
 from broker_runtime.config.keys.group_resource import GROUP_KEYS
-from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
 from broker_runtime.groups.lag.metrics import LagMetrics
-from broker_runtime.groups.tally import PushTally, Tally
+from broker_runtime.groups.tally import CoordinatorMetrics, PushTally, Tally
 from broker_runtime.metadata.metrics import ControllerMetrics, ReplicationMetrics
 from broker_runtime.network.quotas.metrics import AcceptorMetrics, NetworkMetrics, collect
 from broker_runtime.network.quotas.refusals import RefusalLog

@@ -9,10 +9,9 @@ from broker_runtime.clock import Clock
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.replicated_log import LedPartition
 from broker_runtime.coordination.service_on_demand import ServiceOnDemand
-from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
 from broker_runtime.groups.members_room import MembersRoom
 from broker_runtime.groups.partition_leaders import PartitionLeaders
-from broker_runtime.groups.tally import Census, Tally
+from broker_runtime.groups.tally import Census, CoordinatorMetrics, Tally
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.on_demand import Importer
 

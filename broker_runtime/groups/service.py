@@ -15,7 +15,6 @@ from broker_runtime.coordination.replicated_log import LedPartition
 from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import DeferredAnswer
-from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
 from broker_runtime.groups.epoch_ends import EpochEnds
 from broker_runtime.groups.members_bytes import members_bytes
 from broker_runtime.groups.members_room import MembersRoom
@@ -26,7 +25,7 @@ from broker_runtime.groups.record_codec.texts import TEXT_BYTES_MAX
 from broker_runtime.groups.shards.shard_environment import ShardDependencies
 from broker_runtime.groups.shards.term import GroupDecision, GroupLook, Term
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.groups.tally import Tally
+from broker_runtime.groups.tally import CoordinatorMetrics, Tally
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from kafka_bytes.control import Marker

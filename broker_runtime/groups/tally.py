@@ -1,4 +1,4 @@
-"""Counters of what the coordinators of a broker have done, and the number of groups, for metrics."""
+"""Figures of the coordinators of a broker, for metrics: counters of what they have done, and numbers of groups."""
 
 import asyncio
 from collections import Counter
@@ -66,6 +66,17 @@ class Tally(TermTally):
     consumer_rebalances: int = 0
     """Number of new epochs of KIP-848 groups."""
     push: PushTally = field(default_factory=PushTally)
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorMetrics:
+    """Numbers of the led partitions of __consumer_offsets by phase, and of groups and offsets in the active ones."""
+
+    loading: int
+    active: int
+    failed: int
+    groups: int
+    offsets: int
 
 
 Counts = Mapping[tuple[GroupType, str], int]

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from broker_runtime.apis.request.request_metrics import RequestCount
 from broker_runtime.exposition import MetricFamily, counter, gauge
-from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
 from broker_runtime.groups.kinds import GroupType
 from broker_runtime.groups.lag.metrics import LagMetrics
-from broker_runtime.groups.tally import Counts, Loss, PushTally, Tally
+from broker_runtime.groups.tally import CoordinatorMetrics, Counts, Loss, PushTally, Tally
 from broker_runtime.metadata.metrics import ControllerMetrics, ReplicationMetrics
 from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.security.acls.model import AclOperation, AclResource

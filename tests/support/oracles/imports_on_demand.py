@@ -46,7 +46,6 @@ ON_DEMAND = (
 """Modules of the broker that it imports on first use."""
 LIGHT_PARTS_OF_GROUPS = {
     "broker_runtime.groups",
-    "broker_runtime.groups.coordinator_metrics",
     "broker_runtime.groups.kinds",
     "broker_runtime.groups.members_room",
     "broker_runtime.groups.lag",

@@ -4,6 +4,8 @@ All calls block, also those of aiokafka, which runs on an event loop of its own.
 """
 
 import asyncio
+import threading
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -13,15 +15,21 @@ import confluent_kafka
 import kafka
 import kafka.errors
 from aiokafka.structs import TopicPartition as AioPartition
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as PythonPartition
 
+from tests.support.processes.clients.broker_admin import PAUSE_S
 from tests.support.processes.clients.stuck_calls import ObservedProducer, StuckError
 
 TIMEOUT_S = 60.0
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
+_WITHOUT_LEADER = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 Offsets = Mapping[tuple[str, int], int]
 """The offset of the next record to read, by topic and partition."""
 
@@ -190,12 +198,22 @@ PRODUCERS: Mapping[str, type[ConfluentProducer] | type[KafkaPythonProducer] | ty
 
 
 def end_offset(bootstrap: str, topic: str, isolation: str) -> int:
-    """The end of partition 0 that a consumer of this isolation level sees."""
+    """The end of partition 0 that a consumer of this isolation level sees.
+
+    A broker that does not lead the partition yet is asked again: the answer to CreateTopics does not wait for leaders.
+    """
     level = confluent_kafka.IsolationLevel[isolation.upper()]
     admin = AdminClient({"bootstrap.servers": bootstrap})
     partition = TopicPartition(topic, 0)
-    asked = admin.list_offsets({partition: OffsetSpec.latest()}, isolation_level=level, request_timeout=30)
-    return int(asked[partition].result(TIMEOUT_S).offset)
+    deadline, pause = time.monotonic() + TIMEOUT_S, threading.Event()
+    while True:
+        asked = admin.list_offsets({partition: OffsetSpec.latest()}, isolation_level=level, request_timeout=30)
+        try:
+            return int(asked[partition].result(TIMEOUT_S).offset)
+        except KafkaException as error:
+            if error.args[0].code() not in _WITHOUT_LEADER or time.monotonic() > deadline:
+                raise
+        pause.wait(PAUSE_S)
 
 
 def read_all(bootstrap: str, topic: str, isolation: str) -> list[str]:

@@ -4,7 +4,7 @@ from unittest.mock import Mock
 
 from broker_runtime.apis.groups import offset_commit
 from broker_runtime.coordination.runtime import TermPhase
-from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
+from broker_runtime.groups.tally import CoordinatorMetrics
 from tests.support.groups.coordinating_broker import CoordinatingBroker
 
 PARTITIONS = 2
