@@ -2,9 +2,9 @@
 
 For every array of every API, requests fill it as far as the limits allow: with names that do not exist and with a topic
 that exists, and with one item and with none in every other array. Further requests have items that are all equal, and
-names of _NAME_CHARACTERS. The others are not refused: they do all of their work. The figure is the processor time of
-one callback of the event loop. Without arguments the figures are written to results/request-limits.json, from which
-docs/reference/request-limits.md is generated.
+names of _NAME_CHARACTERS. The others are not refused: they do all of their work, some of them in a transaction. The
+figure is the processor time of one callback of the event loop. Without arguments the figures are written to
+results/request-limits.json, from which docs/reference/request-limits.md is generated.
 """
 
 import json
@@ -14,6 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from benchmarks.transactions.wide import WIDE_NODE, wide_rows
 from broker_runtime.apis.request.call import Api
 from broker_runtime.config import broker_settings
 from broker_runtime.node.limits import request_limits
@@ -53,6 +54,11 @@ def main(names: Sequence[str]) -> None:
         for each in WORKING_REQUESTS:
             if not names or each.api in names:
                 rows.append(_working_row(node, each))
+                print(json.dumps(rows[-1]), flush=True)
+    with measured_node(dict(WIDE_NODE)) as node:
+        for name, what, version, taken in wide_rows(node):
+            if not names or name in names:
+                rows.append({"api": name, "request": what, "version": version} | _figures([taken]))
                 print(json.dumps(rows[-1]), flush=True)
     if not names:
         lines = ",\n".join(map(json.dumps, rows))
