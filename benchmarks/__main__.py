@@ -15,12 +15,22 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import controller_rows, idle_partition_rows, partition_rows, replicated_rows
 from benchmarks.apply_to_enforced import measure_apply_to_enforced
+from benchmarks.brokers import controller_rows, idle_partition_rows, partition_rows, replicated_rows
+from benchmarks.brokers.replicated_rows import ClusterRow
+from benchmarks.brokers.rows import (
+    ROOT,
+    ROWS,
+    Row,
+    apache_kafka,
+    compile_broker,
+    machine,
+    needs,
+    production_python,
+    sluicegate,
+)
 from benchmarks.groups import group_rows, push_report, push_rows, reading_rows
-from benchmarks.replicated_rows import ClusterRow
 from benchmarks.report import APACHE_KAFKA, write_picture, write_table
-from benchmarks.rows import ROOT, ROWS, Row, apache_kafka, compile_broker, machine, needs, production_python, sluicegate
 
 MEMORY = Path("/dev/shm")
 RESULTS = Path(__file__).parent / "results"

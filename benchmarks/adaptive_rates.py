@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import workloads
-from benchmarks.rounds import spread, write
-from benchmarks.rows import (
+from benchmarks.brokers import workloads
+from benchmarks.brokers.rows import (
     LISTENER,
     RATE_KEY,
     ROOT,
@@ -27,6 +26,7 @@ from benchmarks.rows import (
     needs,
     sluicegate,
 )
+from benchmarks.rounds import spread, write
 
 RESULTS = Path(__file__).parent / "results" / "adaptive-rates"
 OBJECTIVE_MS = 20

@@ -15,8 +15,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from benchmarks.brokers.rows import LISTENER, RATE_KEY, ROOT, compile_broker, machine, production_python
 from benchmarks.rounds import spread, write
-from benchmarks.rows import LISTENER, RATE_KEY, ROOT, compile_broker, machine, production_python
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
 from tests.support.processes.clients.admitted import Admitted
 from tests.support.processes.clients.broker_admin import set_default_config, until

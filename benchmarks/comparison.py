@@ -5,10 +5,10 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.brokers.rows import ROOT, compile_broker, machine, needs, production_python
 from benchmarks.report import APACHE_KAFKA
 from benchmarks.round_table import Figures, Found, Measured, Wanted, figures_of
 from benchmarks.rounds import write
-from benchmarks.rows import ROOT, compile_broker, machine, needs, production_python
 
 KAFKA, BEFORE, ALONE = "kafka", "before", "alone"
 """The tables of a comparison: beside Apache Kafka, beside the earlier checkout, and without another subject."""

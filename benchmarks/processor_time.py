@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import workloads
-from benchmarks.rows import LISTENER, ROOT, Subject, apache_kafka, compile_broker, sluicegate
+from benchmarks.brokers import workloads
+from benchmarks.brokers.rows import LISTENER, ROOT, Subject, apache_kafka, compile_broker, sluicegate
 
 MEMORY = Path("/dev/shm")
 SECONDS = 4

@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from benchmarks.rows import ROOT, machine
+from benchmarks.brokers.rows import ROOT, machine
 from tests.support.audit.audit_weeks.finding import not_found
 from tests.support.audit.audit_weeks.week import Week, write_week
 

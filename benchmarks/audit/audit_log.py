@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import rows, workloads
+from benchmarks.brokers import rows, workloads
+from benchmarks.brokers.rows import LIMITED, LISTENER, MESSAGE_MAX, ROOT, compile_broker, production_python
 from benchmarks.record_validation import processor_s
-from benchmarks.rows import LIMITED, LISTENER, MESSAGE_MAX, ROOT, compile_broker, production_python
 from benchmarks.wire import consume_wire, produce_wire
 from tests.support.processes.broker_process import BrokerProcess
 

@@ -34,8 +34,8 @@ from audit_pipeline.spool.tables import arrow_schema
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.what_if.limits import limits_in
 from benchmarks.audit.audit_build import children, processor_s_of
+from benchmarks.brokers.rows import machine
 from benchmarks.rounds import spread, write
-from benchmarks.rows import machine
 
 RESULTS: Final = Path(__file__).parents[1] / "results"
 DAY: Final = date(2026, 11, 24)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from benchmarks.rows import production_python
+from benchmarks.brokers.rows import production_python
 from tests.support.processes.apache_kafka import CLIENT_LISTENER, CONTROLLER_LISTENER, ApacheKafka
 from tests.support.processes.broker_process import BrokerGroup
 from tests.support.processes.clients.acknowledged import Partitions

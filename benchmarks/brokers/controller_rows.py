@@ -4,9 +4,9 @@ import time
 from functools import partial
 from pathlib import Path
 
-from benchmarks import quorums, workloads
-from benchmarks.quorums import Quorum, QuorumMaker, apache_kafka_quorum, sluicegate_quorum
-from benchmarks.replicated_rows import MANY, MANY_PARTITIONS, TOPIC, ClusterRow, let_run
+from benchmarks.brokers import quorums, workloads
+from benchmarks.brokers.quorums import Quorum, QuorumMaker, apache_kafka_quorum, sluicegate_quorum
+from benchmarks.brokers.replicated_rows import MANY, MANY_PARTITIONS, TOPIC, ClusterRow, let_run
 
 MADE_AFTER = "made-after"
 PRODUCING = {"acks": "all", "interval_ms": 20.0}

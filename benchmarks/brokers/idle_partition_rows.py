@@ -2,9 +2,9 @@
 
 import contextlib
 
-from benchmarks import workloads
-from benchmarks.clusters import ClusterMaker
-from benchmarks.replicated_rows import CLUSTERS, MANY, MANY_PARTITIONS, TOPIC, ClusterRow, create_topic
+from benchmarks.brokers import workloads
+from benchmarks.brokers.clusters import ClusterMaker
+from benchmarks.brokers.replicated_rows import CLUSTERS, MANY, MANY_PARTITIONS, TOPIC, ClusterRow, create_topic
 
 WAITED_ON = 1_000
 CONSUMERS = 4

@@ -2,9 +2,9 @@
 
 import time
 
-from benchmarks import workloads
-from benchmarks.clusters import ClusterMaker
-from benchmarks.replicated_rows import CLUSTERS, MANY, MANY_PARTITIONS, TOPIC, ClusterRow, let_run
+from benchmarks.brokers import workloads
+from benchmarks.brokers.clusters import ClusterMaker
+from benchmarks.brokers.replicated_rows import CLUSTERS, MANY, MANY_PARTITIONS, TOPIC, ClusterRow, let_run
 
 SEARCHED = "searched"
 BATCHES = 300_000

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.clusters import (
+from benchmarks.brokers.clusters import (
     CLUSTER_ID,
     TIMING,
     Cluster,
@@ -22,7 +22,7 @@ from benchmarks.clusters import (
     apache_kafka_brokers,
     apache_kafka_controllers,
 )
-from benchmarks.rows import production_python
+from benchmarks.brokers.rows import production_python
 from e2e.cluster.binaries import binaries_folder
 from e2e.cluster.control_plane import ControlPlane
 from tests.support.obtain.cache import ObtainError

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Generic
 
-from benchmarks import workloads
-from benchmarks.clusters import Cluster, ClusterMaker, ClusterT, Maker, apache_kafka_cluster, sluicegate_cluster
-from benchmarks.rows import resident_mb
+from benchmarks.brokers import workloads
+from benchmarks.brokers.clusters import Cluster, ClusterMaker, ClusterT, Maker, apache_kafka_cluster, sluicegate_cluster
+from benchmarks.brokers.rows import resident_mb
 
 TOPIC = "replicated"
 MANY = "many"

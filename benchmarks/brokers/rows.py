@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks import workloads
+from benchmarks.brokers import workloads
 from tests.support.obtain.java import java
 from tests.support.processes.apache_kafka import ApacheKafka
 from tests.support.processes.broker_process import BrokerProcess
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 LISTENER = "STORM"
 RATE_KEY = "max.connection.creation.rate"
 STORM_LIMIT = 100

@@ -19,13 +19,13 @@ import uvloop
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.group_consuming import consume_in_group
+from benchmarks.brokers.group_consuming import consume_in_group
+from benchmarks.brokers.time_lookups import list_offsets_by_time, produce_in_time
 from benchmarks.security.handshakes import connect_by_tls, hold_idle_by_tls
-from benchmarks.time_lookups import list_offsets_by_time, produce_in_time
 from benchmarks.transactions.producers import init_producers, transact
 from benchmarks.wire import API_VERSIONS, consume_wire, produce_one_by_one, produce_wire
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RUN_TIMEOUT_S = 180
 CONNECT_SOURCES = 8
 _MESSAGES_A_CALL = 200
@@ -361,7 +361,7 @@ WORKLOADS: Mapping[str, Callable[..., dict[str, float]]] = {
 
 def start(name: str, *arguments: object, **options: object) -> subprocess.Popen[str]:
     call = json.dumps({"name": name, "arguments": arguments, "options": options})
-    command = [sys.executable, "-m", "benchmarks.workloads", call]
+    command = [sys.executable, "-m", "benchmarks.brokers.workloads", call]
     return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 

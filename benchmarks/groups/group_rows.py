@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from benchmarks import workloads
-from benchmarks.clusters import (
+from benchmarks.brokers import workloads
+from benchmarks.brokers.clusters import (
     CONTROLLER_ID,
     TIMING,
     Cluster,
@@ -18,10 +18,10 @@ from benchmarks.clusters import (
     apache_kafka_brokers,
     apache_kafka_controllers,
 )
+from benchmarks.brokers.replicated_rows import ClusterRow
+from benchmarks.brokers.rows import production_python, resident_mb
 from benchmarks.groups.group_crowd import Crowd
 from benchmarks.processor_time import process_times
-from benchmarks.replicated_rows import ClusterRow
-from benchmarks.rows import production_python, resident_mb
 from tests.support.processes.apache_kafka import ApacheKafka
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
 

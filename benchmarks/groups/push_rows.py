@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from benchmarks import workloads
-from benchmarks.clusters import Cluster
+from benchmarks.brokers import workloads
+from benchmarks.brokers.clusters import Cluster
+from benchmarks.brokers.rows import ROOT, resident_mb
 from benchmarks.groups.group_crowd import Crowd
 from benchmarks.groups.group_rows import REPLICATED, SETTINGS, Measured, one_of_ours, three_of_ours
 from benchmarks.processor_time import process_times
-from benchmarks.rows import ROOT, resident_mb
 
 PUSH, CLASSIC, CONSUMER = "push", "classic", "KIP-848"
 PROTOCOLS: Mapping[str, str] = {PUSH: "push", CLASSIC: "classic", CONSUMER: "consumer"}

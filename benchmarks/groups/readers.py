@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from benchmarks.brokers.rows import ROOT
 from benchmarks.groups.reading_gaps import Read, shared
-from benchmarks.rows import ROOT
 
 GROUP, TOPIC = "readers", "handed"
 PARTITIONS = 24

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
-from benchmarks import workloads
-from benchmarks.clusters import TIMING, Cluster
+from benchmarks.brokers import workloads
+from benchmarks.brokers.clusters import TIMING, Cluster
+from benchmarks.brokers.rows import ROOT
 from benchmarks.groups import group_frames
 from benchmarks.groups.group_rows import Measured, one_of_ours, one_of_theirs, three_of_ours, three_of_theirs
 from benchmarks.groups.push_rows import SHORT_SESSION_S, Contest, session_settings
 from benchmarks.groups.readers import GROUP, INTERVAL_S, PARTITIONS, TOPIC, Client, Readers
 from benchmarks.groups.reading_gaps import Pause, first_read_s, pauses, percentile, read_twice
-from benchmarks.rows import ROOT
 from tests.support.processes.clients.acknowledged import Partitions
 
 REBALANCES = 3

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from benchmarks.brokers.rows import processors
 from benchmarks.operator.report import summarized, table
 from benchmarks.operator.world import Size, one_round
-from benchmarks.rows import processors
 from e2e.cluster.binaries import binaries_folder
 from e2e.cluster.process import end_on_sigterm
 

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from benchmarks.brokers.rows import ROOT
 from benchmarks.comparison import ALONE, BEFORE, KAFKA, Rounds, Tables, add, options_of, publish, rows_of
 from benchmarks.report import APACHE_KAFKA
 from benchmarks.round_table import Figures, Found, Measured, table
-from benchmarks.rows import ROOT
 from benchmarks.security import phases, wanted
 from benchmarks.security.acl_checks import ACLS, checks_us
 from benchmarks.security.phases import Durations, Session

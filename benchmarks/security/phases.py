@@ -9,10 +9,10 @@ from statistics import quantiles
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from benchmarks import workloads
+from benchmarks.brokers import workloads
+from benchmarks.brokers.rows import RATE_KEY, STORM_LIMIT, resident_mb
 from benchmarks.processor_time import process_times
 from benchmarks.round_table import Found, Measured
-from benchmarks.rows import RATE_KEY, STORM_LIMIT, resident_mb
 from benchmarks.security import client_quotas
 from benchmarks.security.subjects import SECURE, STORM, Broker, Maker
 from benchmarks.wire import produce_frame

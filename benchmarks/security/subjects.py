@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks.rows import MESSAGE_MAX, production_python
+from benchmarks.brokers.rows import MESSAGE_MAX, production_python
 from tests.support.processes.apache_kafka import CONTROLLER_LISTENER, ApacheKafka
 from tests.support.processes.broker_process import CLIENT_LISTENER, BrokerProcess
 from tests.support.tls.secure_broker import TlsWorld

@@ -9,11 +9,11 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
+from benchmarks.brokers.rows import ROOT
 from benchmarks.comparison import ALONE, BEFORE, KAFKA, Rounds, Tables, add, options_of, publish, rows_of
 from benchmarks.groups.group_rows import three_of_ours, three_of_theirs
 from benchmarks.report import APACHE_KAFKA
 from benchmarks.round_table import Figures, Found, table
-from benchmarks.rows import ROOT
 from benchmarks.transactions import wanted
 from benchmarks.transactions.before import BesideBefore
 from benchmarks.transactions.hanging import longest_turn

@@ -14,8 +14,8 @@ from statistics import median
 from time import time
 from typing import Self
 
-from benchmarks import workloads
-from benchmarks.clusters import Cluster, sluicegate_cluster
+from benchmarks.brokers import workloads
+from benchmarks.brokers.clusters import Cluster, sluicegate_cluster
 from benchmarks.record_validation import processor_s, send
 from benchmarks.round_table import Found, Measured
 from benchmarks.wire import fetch_frame, produce_frame, produce_request

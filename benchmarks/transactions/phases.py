@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
-from benchmarks import workloads
-from benchmarks.clusters import TIMING, Cluster
+from benchmarks.brokers import workloads
+from benchmarks.brokers.clusters import TIMING, Cluster
+from benchmarks.brokers.rows import resident_mb
 from benchmarks.processor_time import process_times
 from benchmarks.record_validation import processor_s, send
 from benchmarks.round_table import Found, Measured
-from benchmarks.rows import resident_mb
 from benchmarks.transactions.wanted import (
     ALONE_COMMIT,
     IDS,

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer
 from kafka import TopicPartition as Partition
 
-from benchmarks.workloads import create_topic
+from benchmarks.brokers.workloads import create_topic
 from broker_runtime.apis.request.forwarding import ENVELOPED
 from tests.support.oracles.imports_on_demand import LIGHT_PARTS_OF_GROUPS, ON_DEMAND, UNWANTED
 from tests.support.processes.broker_process import BrokerProcess

@@ -1,0 +1,1 @@
+"""The rows of `make bench`: what each measures, with the clusters and the workloads that it needs."""
