@@ -9,6 +9,14 @@ from broker_runtime.wire import versions
 from broker_runtime.wire.messages import encode_request_body
 
 OFFSETS: dict[str, Any] = {"topics": [], "require_stable": False}
+PRODUCER = {"producer_id": 2**40, "producer_epoch": 7}
+COMMITTED: dict[str, Any] = {
+    "group_id": "one",
+    "generation_id": -1,
+    "member_id": "",
+    "group_instance_id": None,
+    "topics": [],
+}
 
 
 @pytest.mark.parametrize(
@@ -28,6 +36,14 @@ OFFSETS: dict[str, Any] = {"topics": [], "require_stable": False}
             8,
             {"groups": [{"group_id": name, "topics": None} for name in ("one", "two")], "require_stable": False},
             None,
+        ),
+        *(
+            (versions.ADD_OFFSETS_TO_TXN, version, {"transactional_id": "t", **PRODUCER, "group_id": "one"}, "one")
+            for version in (2, 4)
+        ),
+        *(
+            (versions.TXN_OFFSET_COMMIT, version, {"transactional_id": "t", **PRODUCER, **COMMITTED}, "one")
+            for version in (2, 5)
         ),
     ],
 )
