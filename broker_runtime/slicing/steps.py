@@ -110,6 +110,19 @@ def listed(items: Iterable[A]) -> Steps[list[A]]:
     return found
 
 
+def flattened(groups: Iterable[Iterable[A]]) -> Steps[list[A]]:
+    """Return the items of all groups, in steps: groups without items take time, too.
+
+    Each group is used before the next one is made.
+    """
+    found: list[A] = []
+    for number, group in enumerate(groups, 1):
+        found += yield from listed(group)
+        if number % _QUICK_ITEMS_OF_A_STEP == 0:
+            yield
+    return found
+
+
 def counted(items: Iterable[K]) -> Steps[Counter[K]]:
     """Count how often each item occurs, in steps."""
     found: Counter[K] = Counter()

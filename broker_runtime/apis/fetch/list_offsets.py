@@ -19,7 +19,7 @@ from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.slices import Slices
-from broker_runtime.slicing.steps import Steps, counted, drain, each, let_go
+from broker_runtime.slicing.steps import Steps, counted, drain, each, flattened, let_go
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.time_search import FoundRecord, Search, Step, first_since, newest
 from broker_runtime.wire.messages import Fields
@@ -66,10 +66,12 @@ class _Answer:
         }
 
 
+def _named(request: ListOffsetsRequest) -> Steps[list[tuple[str, int]]]:
+    return flattened(((topic.name, part.partition_index) for part in topic.partitions) for topic in request.topics)
+
+
 def handle(request: ListOffsetsRequest, call: Call, context: BrokerContext) -> Steps[Fields | Awaitable[Steps[Fields]]]:
-    named = yield from counted(
-        (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
-    )
+    named = yield from counted((yield from _named(request)))
     end_of, access = _end_for(request, call.version), call.access
     searches: list[_PartitionSearch] = []
     topics: list[tuple[str, list[_Answer]]] = []

@@ -10,7 +10,7 @@ from broker_runtime.controller.partitions.reassignments import reassign
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.slicing.steps import Steps, counted, drain, each
+from broker_runtime.slicing.steps import Steps, counted, drain, each, flattened
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AlterPartitionReassignmentsRequest, ReassignableTopic
 from broker_runtime.wire.versions import ALTER_PARTITION_REASSIGNMENTS
@@ -47,7 +47,9 @@ def _factor_may_change(request: AlterPartitionReassignmentsRequest, call: Call) 
 def _reassign_all(
     request: AlterPartitionReassignmentsRequest, call: Call, image: MetadataImage
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
-    named = ((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+    named = yield from flattened(
+        ((topic.name, one.partition_index) for one in topic.partitions) for topic in request.topics
+    )
     counts = yield from counted(named)
     keep = not _factor_may_change(request, call)
     records: list[MetadataRecord] = []

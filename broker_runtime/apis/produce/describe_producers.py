@@ -52,6 +52,7 @@ def _described(topic: str, index: int, call: Call, context: BrokerContext) -> St
     except KafkaError as error:
         call.error = call.error or error.code
         head = _PARTITION.pack(index, error.code) + nullable_string(error.message, True)
+        yield
         return [head + array_length(0, True) + _NO_TAGS]
     known = yield from listed(log.producers)
     parts = [_PARTITION.pack(index, ErrorCode.NONE) + nullable_string(None, True) + array_length(len(known), True)]

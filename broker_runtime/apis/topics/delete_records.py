@@ -17,7 +17,7 @@ from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.slices import Slices
-from broker_runtime.slicing.steps import Steps, chosen, each, let_go
+from broker_runtime.slicing.steps import Steps, chosen, each, flattened, let_go
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DeleteRecordsPartition, DeleteRecordsRequest
 from broker_runtime.wire.versions import DELETE_RECORDS
@@ -86,7 +86,7 @@ def handle(
 
 
 def _waiting(outcomes: _Outcomes) -> Steps[list[_Deletion]]:
-    everything = (done for _, parts in outcomes for _, done in parts)
+    everything = yield from flattened((done for _, done in parts) for _, parts in outcomes)
     deletions = yield from chosen(everything, lambda done: isinstance(done, _Deletion) and done.waits)
     return cast("list[_Deletion]", deletions)
 

@@ -16,7 +16,7 @@ from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.transactions.older_codes import code_in
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
-from broker_runtime.slicing.steps import Steps, distinct, each, pages
+from broker_runtime.slicing.steps import Steps, distinct, each, flattened, pages
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AddPartitionsToTxnRequest
 from broker_runtime.wire.versions import ADD_PARTITIONS_TO_TXN
@@ -84,7 +84,8 @@ def _same(code: ErrorCode, _: _Partition) -> ErrorCode:
 
 def _named(topics: Iterable[Any]) -> Steps[list[_Partition]]:
     """Return the partitions of a request, each once, in the order in which it names them."""
-    return (yield from distinct((topic.name, index) for topic in topics for index in (*topic.partitions,)))
+    named = yield from flattened(((topic.name, index) for index in topic.partitions) for topic in topics)
+    return (yield from distinct(named))
 
 
 def _not_writable(

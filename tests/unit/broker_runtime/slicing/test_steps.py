@@ -19,6 +19,7 @@ from broker_runtime.slicing.steps import (
     distinct,
     drain,
     each,
+    flattened,
     gathered,
     in_order,
     let_go,
@@ -37,6 +38,10 @@ def test_the_results_are_those_of_plain_loops(numbers: list[int]) -> None:
     assert at_once(each(numbers, lambda number: number * 2)) == [number * 2 for number in numbers]
     assert at_once(chosen(numbers, lambda number: number % 3)) == [number for number in numbers if number % 3]
     assert at_once(listed(iter(numbers))) == numbers
+    groups = [numbers[:3], [], numbers[3:]]
+    assert at_once(flattened(((at, number) for number in group) for at, group in enumerate(groups))) == [
+        (at, number) for at, group in enumerate(groups) for number in group
+    ]
     assert at_once(counted(numbers)) == {number: numbers.count(number) for number in set(numbers)}
     assert at_once(distinct(numbers)) == list(dict.fromkeys(numbers))
     assert at_once(gathered(numbers)) == set(numbers)
@@ -48,6 +53,8 @@ def test_there_are_breaks_in_long_work() -> None:
     many = list(range(10_000))
     assert breaks_in(each(many, str)) >= 1_000
     assert breaks_in(in_order(many)) >= 90
+    assert breaks_in(flattened([many])) >= 70
+    assert breaks_in(flattened([] for _ in many)) >= 70, "groups without items"
     for steps in (chosen(many, bool), listed(many), counted(many), distinct(many), gathered(many)):
         assert breaks_in(steps) >= 70
 

@@ -8,7 +8,7 @@ import pytest
 
 from broker_runtime.apis.produce.describe_producers import API, handle
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.slicing.steps import at_once
+from broker_runtime.slicing.steps import Steps, at_once
 from broker_runtime.storage.records.producers import ProducerStates, StoredBatch
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.limits import RequestLimits, ResponseTooLargeError
@@ -21,7 +21,9 @@ from tests.support.requests.calls import a_call
 PRODUCERS = 1_000
 
 
-def asked(indexes: list[int], response_bytes_max: int = 1_000_000, known: ProducerStates | None = None) -> Reply:
+def steps_of(
+    indexes: list[int], response_bytes_max: int = 1_000_000, known: ProducerStates | None = None
+) -> Steps[Reply]:
     log = SimpleNamespace(producers=ProducerStates() if known is None else known)
     for number in range(PRODUCERS if known is None else 0):
         log.producers.record(number, 0, StoredBatch(0, 0, 0, 0, 0), 0)
@@ -35,7 +37,11 @@ def asked(indexes: list[int], response_bytes_max: int = 1_000_000, known: Produc
     call.completion.limits = RequestLimits(response_bytes_max=response_bytes_max)
     request = SimpleNamespace(topics=[SimpleNamespace(name="orders", partition_indexes=indexes)])
     context: Any = SimpleNamespace(led_log=led_log)
-    return at_once(handle(cast("DescribeProducersRequest", request), call, context))
+    return handle(cast("DescribeProducersRequest", request), call, context)
+
+
+def asked(indexes: list[int], response_bytes_max: int = 1_000_000, known: ProducerStates | None = None) -> Reply:
+    return at_once(steps_of(indexes, response_bytes_max, known))
 
 
 def described(indexes: list[int], known: ProducerStates | None = None) -> list[Any]:
@@ -62,6 +68,11 @@ def test_an_error_belongs_to_its_partition() -> None:
     code, text = ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads orders--1"
     assert (int(one.error_code), one.error_message, one.active_producers) == (code, text, ())
     assert (int(other.error_code), other.error_message, len(other.active_producers)) == (0, None, PRODUCERS)
+
+
+def test_partitions_with_errors_are_described_in_steps() -> None:
+    steps = steps_of(list(range(-1_000, 0)))
+    assert sum(1 for _ in steps) > 1_000
 
 
 def test_an_open_transaction_and_the_last_marker_are_shown() -> None:
