@@ -14,8 +14,8 @@ coordinator of the id: a state machine over its log, on the runtime of `coordina
 
 Modules.
 
-- `states` has the states and the table of their legal transitions; `metadata` the durable state of one id.
-- `records` and `codec` are the format of the log, Apache Kafka's own.
+- `ids` has the states and the table of their legal transitions, the durable state of each id, and the records and the
+  format of the log, Apache Kafka's own.
 - `decisions` decides requests; `timeouts` aborts transactions that take too long and removes ids without use.
 - `shard` loads a partition and sends the markers; `term` is one leader epoch; `service` has the terms of this broker.
 - `seam` has the interfaces to the dispatch of markers and to the verification of partitions.
@@ -29,7 +29,7 @@ Invariants.
   exists.
 - The last epoch of a producer is soft state: a load forgets it, as in Apache Kafka.
 
-`states`, `metadata`, `records`, `codec`, `state`, `decisions` and `timeouts` are pure: no I/O, no clock, no event loop.
+`ids`, `decisions` and `timeouts` are pure: no I/O, no clock, no event loop.
 
 Tests: tests/unit/broker_runtime/transactions, and tests/integration/transactions with real clients.
 """

@@ -17,7 +17,6 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import TRANSACTIONS_TOPIC
 from broker_runtime.slicing.slices import over_slices
 from broker_runtime.slicing.steps import at_once
-from broker_runtime.transactions.codec import ID_BYTES_MAX
 from broker_runtime.transactions.coordinator_figures import TransactionFigures
 from broker_runtime.transactions.decisions.adding import add_partitions, verified
 from broker_runtime.transactions.decisions.ending import EndedProducer, EndRequest, end_transaction
@@ -29,13 +28,14 @@ from broker_runtime.transactions.decisions.producers import (
 )
 from broker_runtime.transactions.decisions.waiting import TransactionDecision, once_complete
 from broker_runtime.transactions.environment import TransactionEnvironment
-from broker_runtime.transactions.metadata import NONE, Transaction
-from broker_runtime.transactions.paced import paced
-from broker_runtime.transactions.partition_set import LONG
+from broker_runtime.transactions.ids.codec import ID_BYTES_MAX
+from broker_runtime.transactions.ids.metadata import NONE, Transaction
+from broker_runtime.transactions.ids.paced import paced
+from broker_runtime.transactions.ids.partition_set import LONG
+from broker_runtime.transactions.ids.state import TransactionsState
+from broker_runtime.transactions.ids.states import TRANSACTIONS_V2
 from broker_runtime.transactions.seam import Markers, TopicPartition
 from broker_runtime.transactions.shard_environment import ProducerIdSource, TransactionDependencies
-from broker_runtime.transactions.state import TransactionsState
-from broker_runtime.transactions.states import TRANSACTIONS_V2
 from broker_runtime.transactions.tally import TransactionTally
 from broker_runtime.transactions.term import TransactionTerm
 

@@ -15,15 +15,15 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.slicing.steps import Steps, pages
 from broker_runtime.storage.records.batch import Record
 from broker_runtime.storage.records.batching import KeyValue
-from broker_runtime.transactions.codec import decoding, encoding
 from broker_runtime.transactions.decisions.ending import complete
-from broker_runtime.transactions.metadata import Transaction, ended
-from broker_runtime.transactions.paced import paced
-from broker_runtime.transactions.records import TransactionRecord
+from broker_runtime.transactions.ids.codec import decoding, encoding
+from broker_runtime.transactions.ids.metadata import Transaction, ended
+from broker_runtime.transactions.ids.paced import paced
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.state import TransactionsState
+from broker_runtime.transactions.ids.states import COMPLETED, PREPARED, TransactionState
 from broker_runtime.transactions.seam import EndedTransaction, TopicPartition
 from broker_runtime.transactions.shard_environment import TransactionDependencies, TransactionShardEnvironment
-from broker_runtime.transactions.state import TransactionsState
-from broker_runtime.transactions.states import COMPLETED, PREPARED, TransactionState
 from broker_runtime.transactions.timeouts import EXPIRED_MAX, abort_if_timed_out, expired, timed_out
 
 log = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from broker_runtime.coordination.deciding_slices import DecidingSlices
 from broker_runtime.coordination.postponed import PostponedDecisions
 from broker_runtime.coordination.seam import Decision
 from broker_runtime.coordination.timer_service import TimerService
-from broker_runtime.transactions.records import TransactionRecord
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.state import TransactionsState
 from broker_runtime.transactions.seam import Markers
-from broker_runtime.transactions.state import TransactionsState
 from broker_runtime.transactions.tally import TransactionTally
 
 

@@ -3,10 +3,10 @@
 from broker_runtime.coordination.replicated_log import LedPartition
 from broker_runtime.coordination.term import HostedTerm, TermSettings
 from broker_runtime.transactions.environment import TransactionEnvironment
-from broker_runtime.transactions.records import TransactionRecord
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.state import TransactionsState
 from broker_runtime.transactions.shard import TransactionShard
 from broker_runtime.transactions.shard_environment import TransactionDependencies
-from broker_runtime.transactions.state import TransactionsState
 
 _COMMIT_TIMEOUT_KEY = "request.timeout.ms"
 

@@ -2,10 +2,10 @@
 
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.transactions.environment import TransactionEnvironment
-from broker_runtime.transactions.metadata import Transaction, aborted_by_coordinator
-from broker_runtime.transactions.records import TransactionRecord
-from broker_runtime.transactions.state import TransactionsState
-from broker_runtime.transactions.states import IDLE, TransactionState
+from broker_runtime.transactions.ids.metadata import Transaction, aborted_by_coordinator
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.state import TransactionsState
+from broker_runtime.transactions.ids.states import IDLE, TransactionState
 
 EXPIRED_MAX = 2_000
 """Most transactional ids that one decision removes."""

@@ -16,9 +16,9 @@ from broker_runtime.storage.records.transactions import Transactions
 from broker_runtime.transactions import service
 from broker_runtime.transactions.decisions import adding, producers
 from broker_runtime.transactions.environment import TransactionEnvironment
-from broker_runtime.transactions.records import TransactionRecord
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.state import TransactionsState
 from broker_runtime.transactions.shard import TransactionShard
-from broker_runtime.transactions.state import TransactionsState
 from tests.simulation.broken_rules import Break, assert_found
 from tests.simulation.budget import seeds_within
 from tests.simulation.cluster.__main__ import explained

@@ -8,7 +8,7 @@ from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.security.acls.model import AclOperation
 from broker_runtime.slicing.steps import Steps, distinct, in_order, listed, pages
-from broker_runtime.transactions.partition_set import PartitionSet, indexes
+from broker_runtime.transactions.ids.partition_set import PartitionSet, indexes
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeTransactionsRequest
 from broker_runtime.wire.versions import DESCRIBE_TRANSACTIONS

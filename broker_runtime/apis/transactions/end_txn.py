@@ -9,7 +9,7 @@ from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.transactions.older_codes import code_in
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.transactions.decisions.ending import EndRequest
-from broker_runtime.transactions.states import TRANSACTIONS_V2
+from broker_runtime.transactions.ids.states import TRANSACTIONS_V2
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import EndTxnRequest
 from broker_runtime.wire.versions import END_TXN

@@ -13,8 +13,8 @@ from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.config.declaring.patterns_on_demand import compile_pattern
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
 from broker_runtime.slicing.steps import Steps, chosen, gathered, let_go
-from broker_runtime.transactions.metadata import Transaction
-from broker_runtime.transactions.states import TransactionState
+from broker_runtime.transactions.ids.metadata import Transaction
+from broker_runtime.transactions.ids.states import TransactionState
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import ListTransactionsRequest
 from broker_runtime.wire.versions import LIST_TRANSACTIONS

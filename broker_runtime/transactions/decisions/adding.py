@@ -6,12 +6,12 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.slicing.steps import Steps, in_steps_if, pages
 from broker_runtime.transactions.decisions.known import concurrent, fenced, of_producer
 from broker_runtime.transactions.environment import TransactionEnvironment
-from broker_runtime.transactions.metadata import Transaction, moved
-from broker_runtime.transactions.partition_set import LONG, partition_set, union
-from broker_runtime.transactions.records import TransactionRecord
+from broker_runtime.transactions.ids.metadata import Transaction, moved
+from broker_runtime.transactions.ids.partition_set import LONG, partition_set, union
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.state import TransactionsState
+from broker_runtime.transactions.ids.states import PREPARED, TransactionState
 from broker_runtime.transactions.seam import TopicPartition
-from broker_runtime.transactions.state import TransactionsState
-from broker_runtime.transactions.states import PREPARED, TransactionState
 
 _OF_A_STEP = 128
 Added = tuple[list[TransactionRecord], None]

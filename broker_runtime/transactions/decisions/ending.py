@@ -10,10 +10,10 @@ from typing import NamedTuple
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.transactions.decisions.known import concurrent, fenced, of_producer
 from broker_runtime.transactions.environment import TransactionEnvironment
-from broker_runtime.transactions.metadata import EPOCH_MAX, NONE, Transaction, completed, prepared
-from broker_runtime.transactions.records import TransactionRecord
-from broker_runtime.transactions.state import TransactionsState
-from broker_runtime.transactions.states import COMPLETED, PREPARED, TRANSACTIONS_V2, TransactionState
+from broker_runtime.transactions.ids.metadata import EPOCH_MAX, NONE, Transaction, completed, prepared
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.state import TransactionsState
+from broker_runtime.transactions.ids.states import COMPLETED, PREPARED, TRANSACTIONS_V2, TransactionState
 
 _COMMITS: Mapping[TransactionState, bool] = {
     TransactionState.COMPLETE_COMMIT: True,

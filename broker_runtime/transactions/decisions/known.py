@@ -1,7 +1,7 @@
 """The refusals that several requests share. Pure."""
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.transactions.metadata import Transaction
+from broker_runtime.transactions.ids.metadata import Transaction
 
 
 def of_producer(found: Transaction | None, producer_id: int) -> Transaction:

@@ -6,17 +6,17 @@ from typing import NamedTuple
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.transactions.decisions.known import concurrent, fenced
 from broker_runtime.transactions.environment import TransactionEnvironment
-from broker_runtime.transactions.metadata import (
+from broker_runtime.transactions.ids.metadata import (
     EPOCH_MAX,
     NONE,
     Transaction,
     aborted_by_coordinator,
     moved,
 )
-from broker_runtime.transactions.partition_set import NO_PARTITIONS
-from broker_runtime.transactions.records import TransactionRecord
-from broker_runtime.transactions.state import TransactionsState
-from broker_runtime.transactions.states import IDLE, PREPARED, TransactionState
+from broker_runtime.transactions.ids.partition_set import NO_PARTITIONS
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.state import TransactionsState
+from broker_runtime.transactions.ids.states import IDLE, PREPARED, TransactionState
 
 _LOOKED_AT_MAX = 100
 """Number of ids among which one without a transaction is searched, if there is no room for another id."""

@@ -11,8 +11,8 @@ from typing import TypeVar
 from broker_runtime.coordination.seam import Deciding, PostponedError, Postponement
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.transactions.environment import TransactionEnvironment
-from broker_runtime.transactions.records import TransactionRecord
-from broker_runtime.transactions.state import TransactionsState
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.state import TransactionsState
 
 T = TypeVar("T")
 TransactionDecision = Callable[[TransactionsState, TransactionEnvironment], Deciding[TransactionRecord, T]]

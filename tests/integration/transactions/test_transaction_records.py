@@ -13,11 +13,11 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import iter_batches, iter_records
-from broker_runtime.transactions.codec import decode, encode
-from broker_runtime.transactions.metadata import Transaction
-from broker_runtime.transactions.partition_set import NO_PARTITIONS, PartitionSet
-from broker_runtime.transactions.records import TransactionRecord
-from broker_runtime.transactions.states import TransactionState
+from broker_runtime.transactions.ids.codec import decode, encode
+from broker_runtime.transactions.ids.metadata import Transaction
+from broker_runtime.transactions.ids.partition_set import NO_PARTITIONS, PartitionSet
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.states import TransactionState
 from kafka_bytes.batches import encode_batch
 from tests.support.obtain.java import java
 from tests.support.obtain.kafka_libs import kafka_libs

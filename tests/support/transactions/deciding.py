@@ -9,10 +9,10 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.transactions.decisions.adding import add_partitions
 from broker_runtime.transactions.decisions.ending import EndRequest, complete, end_transaction
 from broker_runtime.transactions.decisions.producers import InitRequest, init_producer
-from broker_runtime.transactions.metadata import Transaction
-from broker_runtime.transactions.records import TransactionRecord
-from broker_runtime.transactions.state import TransactionsState
-from broker_runtime.transactions.states import PREPARED
+from broker_runtime.transactions.ids.metadata import Transaction
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.state import TransactionsState
+from broker_runtime.transactions.ids.states import PREPARED
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.areas.topics import PartitionRecord
 from broker_runtime.metadata.topic_names import TRANSACTIONS_TOPIC
 from broker_runtime.storage.records.batch import Record, iter_batches, iter_records
-from broker_runtime.transactions.codec import decode
-from broker_runtime.transactions.records import TransactionRecord
+from broker_runtime.transactions.ids.codec import decode
+from broker_runtime.transactions.ids.records import TransactionRecord
 from broker_runtime.transactions.seam import EndedTransaction, MarkerFigures, MarkersListener
 from broker_runtime.transactions.service import TransactionCoordinatorService
 from tests.support.groups.coordinating_broker import ME, CoordinatingBroker

@@ -1,11 +1,11 @@
 """A coordinator with very many transactional ids: other work runs between the parts of long work."""
 
 from broker_runtime.metadata.areas.topics import NO_LEADER
-from broker_runtime.transactions.metadata import Transaction
-from broker_runtime.transactions.partition_set import NO_PARTITIONS, PartitionSet
-from broker_runtime.transactions.records import TransactionRecord
+from broker_runtime.transactions.ids.metadata import Transaction
+from broker_runtime.transactions.ids.partition_set import NO_PARTITIONS, PartitionSet
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.states import TransactionState
 from broker_runtime.transactions.seam import EndedTransaction, MarkersListener
-from broker_runtime.transactions.states import TransactionState
 from broker_runtime.transactions.timeouts import EXPIRED_MAX
 from tests.support.coordination.iterations import Iterations
 from tests.support.transactions.transaction_broker import TransactionBroker

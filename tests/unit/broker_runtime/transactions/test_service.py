@@ -8,8 +8,8 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.areas.topics import NO_LEADER
 from broker_runtime.transactions.decisions.ending import EndRequest
 from broker_runtime.transactions.decisions.producers import InitializedProducer
+from broker_runtime.transactions.ids.states import TransactionState
 from broker_runtime.transactions.service import TransactionCoordinatorService
-from broker_runtime.transactions.states import TransactionState
 from kafka_bytes.control import Marker
 from tests.support.transactions.transaction_broker import TransactionBroker
 

@@ -13,7 +13,7 @@ from broker_runtime.apis.transactions import (
     list_transactions,
 )
 from broker_runtime.errors import ErrorCode
-from broker_runtime.transactions.partition_set import PartitionSet
+from broker_runtime.transactions.ids.partition_set import PartitionSet
 from tests.support.groups.coordinating_broker import versions
 from tests.support.transactions.transaction_broker import TransactionBroker
 

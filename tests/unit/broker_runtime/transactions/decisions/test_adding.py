@@ -5,9 +5,9 @@ import pytest
 from broker_runtime.errors import ErrorCode
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.transactions.decisions.adding import add_partitions, verified
-from broker_runtime.transactions.metadata import Transaction
-from broker_runtime.transactions.partition_set import PartitionSet
-from broker_runtime.transactions.states import TransactionState
+from broker_runtime.transactions.ids.metadata import Transaction
+from broker_runtime.transactions.ids.partition_set import PartitionSet
+from broker_runtime.transactions.ids.states import TransactionState
 from tests.support.transactions.deciding import ID, ORDERS, DecidingCoordinator
 
 OTHER = ("orders", 1)

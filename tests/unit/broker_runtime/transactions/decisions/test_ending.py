@@ -4,9 +4,9 @@ import pytest
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.transactions.decisions.ending import EndRequest, complete, end_transaction
-from broker_runtime.transactions.metadata import Transaction
-from broker_runtime.transactions.partition_set import NO_PARTITIONS, PartitionSet
-from broker_runtime.transactions.states import TransactionState
+from broker_runtime.transactions.ids.metadata import Transaction
+from broker_runtime.transactions.ids.partition_set import NO_PARTITIONS, PartitionSet
+from broker_runtime.transactions.ids.states import TransactionState
 from tests.support.transactions.deciding import ID, ORDERS, DecidingCoordinator
 
 _NONE, BUSY, ILLEGAL = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_STATE

@@ -4,10 +4,10 @@ import pytest
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.transactions.decisions.producers import check_timeout
-from broker_runtime.transactions.metadata import Transaction
-from broker_runtime.transactions.partition_set import NO_PARTITIONS, PartitionSet
-from broker_runtime.transactions.records import TransactionRecord
-from broker_runtime.transactions.states import TransactionState
+from broker_runtime.transactions.ids.metadata import Transaction
+from broker_runtime.transactions.ids.partition_set import NO_PARTITIONS, PartitionSet
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.states import TransactionState
 from tests.support.transactions.deciding import ID, ORDERS, DecidingCoordinator
 
 FENCED, BUSY = ErrorCode.PRODUCER_FENCED, ErrorCode.CONCURRENT_TRANSACTIONS

@@ -6,9 +6,9 @@ import pytest
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.slicing.steps import at_once
+from broker_runtime.transactions.ids.partition_set import PartitionSet
 from broker_runtime.transactions.leaders import NO_LEADER
 from broker_runtime.transactions.markers.queues import MarkerBatch, MarkerLimits, MarkerQueues
-from broker_runtime.transactions.partition_set import PartitionSet
 from broker_runtime.transactions.seam import EndedTransaction, TopicPartition
 from tests.support.coordination.calls import calls_of
 from tests.support.requests.step_sizes import objects_of_a_step

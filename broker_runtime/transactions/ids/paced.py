@@ -4,8 +4,8 @@ from typing import TypeVar
 
 from broker_runtime.coordination.seam import Decided, Deciding
 from broker_runtime.slicing.steps import Steps
-from broker_runtime.transactions.codec import is_long
-from broker_runtime.transactions.records import TransactionRecord
+from broker_runtime.transactions.ids.codec import is_long
+from broker_runtime.transactions.ids.records import TransactionRecord
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import Steps, at_once
-from broker_runtime.transactions.codec import (
+from broker_runtime.transactions.ids.codec import (
     DamagedTransactionError,
     decode,
     decoding,
@@ -16,11 +16,11 @@ from broker_runtime.transactions.codec import (
     encode_key,
     encoding,
 )
-from broker_runtime.transactions.metadata import Transaction
-from broker_runtime.transactions.partition_set import INDEX_MAX, NO_PARTITIONS, PartitionSet
-from broker_runtime.transactions.records import TransactionRecord
-from broker_runtime.transactions.state import TransactionsState
-from broker_runtime.transactions.states import TransactionState
+from broker_runtime.transactions.ids.metadata import Transaction
+from broker_runtime.transactions.ids.partition_set import INDEX_MAX, NO_PARTITIONS, PartitionSet
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.state import TransactionsState
+from broker_runtime.transactions.ids.states import TransactionState
 from tests.support.requests.step_sizes import objects_of_a_step
 
 _long, _int, _short = st.integers(-1, 2**63 - 1), st.integers(0, 2**31 - 1), st.integers(-1, 32_767)

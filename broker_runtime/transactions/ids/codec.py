@@ -12,10 +12,10 @@ from sys import intern
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.slicing.steps import Steps, at_once, in_order, in_steps_if, pages
 from broker_runtime.storage.records.batching import KeyValue
-from broker_runtime.transactions.metadata import NONE, Transaction
-from broker_runtime.transactions.partition_set import LONG, NO_PARTITIONS, PartitionSet, indexes, mask_of
-from broker_runtime.transactions.records import TransactionRecord
-from broker_runtime.transactions.states import TransactionState
+from broker_runtime.transactions.ids.metadata import NONE, Transaction
+from broker_runtime.transactions.ids.partition_set import LONG, NO_PARTITIONS, PartitionSet, indexes, mask_of
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.states import TransactionState
 from broker_runtime.wire.encoding.reader import RequestReader
 from broker_runtime.wire.encoding.writer import array_length, string
 from kafka_bytes.varints import write_uvarint

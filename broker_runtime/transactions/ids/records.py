@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from broker_runtime.transactions.metadata import Transaction
+from broker_runtime.transactions.ids.metadata import Transaction
 
 
 class TransactionRecord(NamedTuple):

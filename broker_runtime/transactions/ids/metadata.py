@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from broker_runtime.transactions.partition_set import NO_PARTITIONS, PartitionSet
-from broker_runtime.transactions.seam import EndedTransaction
-from broker_runtime.transactions.states import (
+from broker_runtime.transactions.ids.partition_set import NO_PARTITIONS, PartitionSet
+from broker_runtime.transactions.ids.states import (
     COMPLETION,
     TRANSACTIONS_V2,
     TransactionState,
     is_legal,
 )
+from broker_runtime.transactions.seam import EndedTransaction
 from kafka_bytes.control import Marker
 
 NONE = -1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_runtime.transactions.states import COMPLETION, LEGAL, TransactionState, is_legal
+from broker_runtime.transactions.ids.states import COMPLETION, LEGAL, TransactionState, is_legal
 
 E, ON, PC, PA, CC, CA, D = TransactionState
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_runtime.slicing.steps import at_once
-from broker_runtime.transactions.partition_set import (
+from broker_runtime.transactions.ids.partition_set import (
     INDEX_MAX,
     NO_PARTITIONS,
     PartitionSet,

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from broker_runtime.transactions.metadata import Transaction
-from broker_runtime.transactions.records import TransactionRecord
-from broker_runtime.transactions.states import PREPARED, TransactionState
+from broker_runtime.transactions.ids.metadata import Transaction
+from broker_runtime.transactions.ids.records import TransactionRecord
+from broker_runtime.transactions.ids.states import PREPARED, TransactionState
 
 
 class TransactionsState:
