@@ -213,6 +213,46 @@ async def test_another_clients_secret_is_not_touched() -> None:
     assert users.broker.writes == 0
 
 
+async def test_a_password_of_another_clients_secret_that_is_gone_a_moment_later_is_not_taken_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = {"password": base64.b64encode(b"another client's").decode()}
+    theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "alice"}, "data": data}
+    users = Users(kafka_user(), theirs)
+    get = users.kube.get
+
+    async def read_and_gone(kind: Kind, namespace: str | None, name: str) -> Json | None:
+        found = await get(kind, namespace, name)
+        if kind == SECRET and found is not None and found["data"] == data:
+            users.kube.remove("Secret", name)
+        return found
+
+    monkeypatch.setattr(users.kube, "get", read_and_gone)
+    for _ in range(2):
+        await users.reconcile()
+    assert users.ready()[1] == "Applied"
+    assert users.password() != "another client's"
+
+
+async def test_a_secret_that_somebody_has_made_immutable_is_named_with_what_to_do() -> None:
+    users = Users(kafka_user())
+    await users.reconcile()
+    first = users.password()
+    users.kube.put(users.kube.take("Secret", "alice") | {"immutable": True})
+    rotated = kafka_user()
+    rotated["metadata"]["annotations"] = {"sluicegate.dev/rotate": "2"}
+    users.kube.put(rotated)
+    await users.reconcile()
+    assert users.ready()[1] == "SecretUnusable"
+    assert "Secret alice has `immutable: true`" in users.ready()[2]
+    assert "delete it (kubectl delete secret alice), and the operator creates it again" in users.ready()[2]
+    assert users.password() == first
+    users.kube.remove("Secret", "alice")
+    await users.reconcile()
+    assert users.ready()[1] == "Applied"
+    assert users.password() != first
+
+
 async def test_a_missing_right_is_named_with_the_value_of_the_chart(monkeypatch: pytest.MonkeyPatch) -> None:
     users = Users(kafka_user())
     get = users.kube.get
