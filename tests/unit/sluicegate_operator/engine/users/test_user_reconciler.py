@@ -16,7 +16,7 @@ from sluicegate_operator.kube.http.kinds import SECRET, Kind
 from sluicegate_operator.settings import read_settings
 from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.fakes.scripted_users import ScriptedUsers
-from tests.support.manifests.bad_manifests import cluster
+from tests.support.manifests.bad_manifests import cluster, external
 from tests.support.manifests.user_manifests import SCRAM, acl, certified, kafka_user
 
 SHOP = ("default", "shop")
@@ -332,6 +332,21 @@ async def test_a_password_that_others_have_set_stays_without_authentication() ->
 
 _ORDERS, _GROUP = acl("topic", "orders", "Read", "Write"), acl("group", "g")
 _EXPLICIT = _ORDERS | {"host": "*", "type": "allow", "resource": _ORDERS["resource"] | {"patternType": "literal"}}
+
+
+@pytest.mark.parametrize("host", ["2001:DB8::7", "2001:0db8:0::0:7", "2001:db8:0:0:0:0:0:7", "2001:db8::7"])
+@pytest.mark.parametrize(
+    ("cluster_", "spelled"), [(cluster(), "2001:db8::7"), (external(), "2001:db8:0:0:0:0:0:7")], ids=["own", "Kafka"]
+)
+async def test_an_acl_has_the_address_as_the_brokers_spell_it(cluster_: Json, spelled: str, host: str) -> None:
+    """Brokers compare texts: in another spelling, a deny would deny nothing."""
+    users = Users(kafka_user("alice", acl(host=host, type="deny"), acl(host="192.0.2.7")), cluster_, with_cluster=False)
+    await users.reconcile()
+    assert sorted(rule.host for rule in users.broker.rules) == ["192.0.2.7", spelled]
+    writes = users.broker.writes
+    users.kube.put(kafka_user("alice", acl(host="192.0.2.7"), acl(host=spelled, type="deny")))
+    await users.reconcile()
+    assert (users.broker.writes, users.ready()[1]) == (writes, "Applied")
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def taken_words(world: World, name: str) -> list[str]:
 async def test_a_foreign_object_that_is_being_deleted_is_not_to_be_deleted_again(
     version: str, kind: str, name: str, owners: list[Json]
 ) -> None:
-    """Its own finalizer keeps it, for as long as its owner likes. Pods wait by themselves until a claim is gone."""
+    """The finalizer of another controller keeps the object. Pods wait by themselves until a claim is gone."""
     going = {"deletionTimestamp": "2026-06-01T00:00:00Z", "finalizers": ["example.org/wait"]}
     world = World(theirs(version, kind, name, ownerReferences=owners, **going), secured=kind == "Secret")
     before = deepcopy(world.kube.take(kind, name))
@@ -126,7 +126,7 @@ async def test_labels_hand_an_object_over_and_another_controller_takes_it_back(
 
 
 async def test_objects_of_another_namespace_with_all_marks_change_nothing() -> None:
-    """They have the names, labels, annotations and owners of the cluster's own objects."""
+    """The objects have the names, labels, annotations and owners of the cluster's own."""
     donor = World()
     await donor.settle()
     twins = []
