@@ -131,9 +131,12 @@ class KubeStore:
         meta = found["metadata"]
         if (meta.get("labels") or {}).get(_JOURNAL_LABEL) == self._name:
             return found
+        what_to_do = (
+            "wait until it is gone, because it is being deleted" if "deletionTimestamp" in meta else "delete it"
+        )
         raise StoreRefusedError(
             f"{kind} {meta['name']} exists but does not belong to this journal (it lacks the label "
-            f"{_JOURNAL_LABEL}={self._name}), so it is not overwritten: delete it"
+            f"{_JOURNAL_LABEL}={self._name}), so it is not overwritten: {what_to_do}"
         )
 
     async def _all(self, part: Part, accept: str = "application/json") -> Sequence[Any]:

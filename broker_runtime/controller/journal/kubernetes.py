@@ -9,6 +9,7 @@ A load reads the manifest of the snapshots before and after everything else. If 
 repeated.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 
 from broker_runtime.controller.journal.patient_store import PatientStore
@@ -25,6 +26,8 @@ from broker_runtime.storage.log.follower_log import FollowerLog
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.records.batch import iter_batches
 from kafka_bytes.batches import parse_header
+
+log = logging.getLogger(__name__)
 
 _LOADS_MAX = 10
 """Maximum of load attempts that a compaction interrupts; beyond that the store is considered inconsistent."""
@@ -64,8 +67,9 @@ class KubernetesJournal:
     def _fill(self, start: int, pieces: Sequence[StoredObject]) -> None:
         metadata, copy = self._log, FollowerLog(self._log)
         copy.restart_at(start)
-        for piece in sorted(pieces, key=lambda piece: piece.name):
-            base = self._names.offset_of(piece.name)
+        named = [(base, piece) for piece in pieces if (base := self._names.offset_of(piece.name)) is not None]
+        self._check_strays([piece for piece in pieces if self._names.offset_of(piece.name) is None], named, start)
+        for base, piece in sorted(named, key=lambda one: one[0]):
             if base < start:
                 continue
             if base != metadata.log_end_offset:
@@ -81,6 +85,24 @@ class KubernetesJournal:
                 raise JournalDamagedError(f"the object {piece.name} ends in the middle of a batch")
         metadata.advance_high_watermark(metadata.log_end_offset)
         self._committed = metadata.log_end_offset
+
+    def _check_strays(
+        self, strays: Sequence[StoredObject], named: Sequence[tuple[int, StoredObject]], start: int
+    ) -> None:
+        """Check the objects that have the journal's labels and other names.
+
+        A user who copies an object copies its labels. A copy of an object that the journal still has, or that a
+        snapshot has replaced, is ignored. Any other may be the only one with its records, for example after a restore
+        under other names. Raises JournalDamagedError for such an object.
+        """
+        known = {piece.data for _, piece in named}
+        for stray in strays:
+            if stray.data not in known and not _ends_by(stray.data, start):
+                raise JournalDamagedError(
+                    f"the object {stray.name} has the journal's labels, but its name is not one of the journal's. If it"
+                    " has records of the journal, restore it under its own name; else remove its labels"
+                )
+            log.warning("the object %s is ignored: it is a copy of an object of the journal", stray.name)
 
     async def commit(self) -> None:
         for base, data in self._uncommitted():
@@ -115,6 +137,15 @@ class KubernetesJournal:
 
     async def close(self) -> None:
         await self._store.close()
+
+
+def _ends_by(data: bytes, offset: int) -> bool:
+    """Return whether the data begin with batches that all end before the offset."""
+    try:
+        ends = [header.last_offset for header, _ in iter_batches(data)]
+    except KafkaError:
+        return False
+    return bool(ends) and max(ends) < offset
 
 
 def _end_of(data: bytes) -> int:

@@ -108,13 +108,17 @@ class SnapshotObjects:
                 return True
 
     async def _compact(self, manifest: Manifest) -> None:
-        """Delete objects that no load reads any more; failed deletions are repeated after the next snapshot."""
+        """Delete objects that no load reads any more; failed deletions are repeated after the next snapshot.
+
+        A copy of an object under another name has the journal's labels too, and stays.
+        """
         try:
             batches, chunks = await self._store.names("batch"), await self._store.names("snapshot")
         except StoreError as error:
             log.warning("old metadata objects are not deleted now: %s", error)
             return
-        await self.tidy([name for name in (*batches, *chunks) if self._names.offset_of(name) < manifest.end_offset])
+        offsets = ((name, self._names.offset_of(name)) for name in (*batches, *chunks))
+        await self.tidy([name for name, offset in offsets if offset is not None and offset < manifest.end_offset])
 
     async def tidy(self, names: Sequence[str]) -> None:
         """Delete the obsolete objects among `names`, until a deletion fails."""

@@ -4,11 +4,10 @@ Every write is a create or a compare-and-swap. After `StoreError` the outcome of
 `kube_store.KubeStore` (the API server) and tests/support/fakes/journal_store.py (in memory, with faults).
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
-
-from broker_runtime.controller.journal.seam import JournalDamagedError
 
 Part = Literal["batch", "snapshot", "manifest"]
 OBJECT_BYTES_MAX = 512 * 1024
@@ -96,6 +95,9 @@ class ObjectNames:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
+        self._pattern = re.compile(
+            rf"{re.escape(prefix)}-(?:batch-([0-9]{{20}})|snapshot-([0-9]{{20}})-[0-9]{{10,}}-[0-9]{{4,}})"
+        )
         self.manifest = f"{prefix}-manifest"
 
     def batch(self, base: int) -> str:
@@ -104,15 +106,10 @@ class ObjectNames:
     def chunk(self, end_offset: int, epoch: int, number: int) -> str:
         return f"{self._prefix}-snapshot-{end_offset:020d}-{epoch:010d}-{number:04d}"
 
-    def offset_of(self, name: str) -> int:
+    def offset_of(self, name: str) -> int | None:
         """Return the offset in a name: a batch's first offset, or a snapshot's end offset for a chunk.
 
-        Raises JournalDamagedError.
+        None for a name that the journal does not give.
         """
-        kind, _, rest = name.removeprefix(f"{self._prefix}-").partition("-")
-        digits = rest.partition("-")[0]
-        if kind not in ("batch", "snapshot") or not digits.isdecimal():
-            raise JournalDamagedError(
-                f"the object {name} has the journal's labels, but its name is not one of the journal's"
-            )
-        return int(digits)
+        match = self._pattern.fullmatch(name)
+        return None if match is None else int(match[1] or match[2])

@@ -241,9 +241,7 @@ def _without_nulls(value: Any) -> Any:
 _SENTENCES: Mapping[str, str] = {
     "missing": "is missing; add it",
     "extra_forbidden": "is not a field of this kind; remove it or check its spelling",
-    "int_type": "must be a whole number without quotes",
-    "string_type": "must be a string; put quotes around it",
-    "bool_type": "must be true or false without quotes",
+    "greater_than": "must be more than {gt:g}",
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
     "string_too_short": "must have at least {min_length} characters",
@@ -257,8 +255,29 @@ _SENTENCES: Mapping[str, str] = {
     "too_short": "must have at least {min_length} items",
 }
 
+_SCALARS: Mapping[str, tuple[str, str]] = {
+    "int_type": ("a whole number", " without quotes"),
+    "float_type": ("a number", " without quotes"),
+    "string_type": ("a string", "; put quotes around it"),
+    "bool_type": ("true or false", " without quotes"),
+}
+"""The type that a field must have, and what to do if it has another scalar."""
+
 
 def _problem(detail: ErrorDetails) -> Problem:
     path = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] in _SCALARS:
+        return Problem(path, _of_scalar(detail["type"], detail["input"]))
     template = _SENTENCES.get(detail["type"])
     return Problem(path, template.format(**detail.get("ctx", {})) if template else detail["msg"])
+
+
+def _of_scalar(type_: str, given: object) -> str:
+    """Return the sentence about a field that must be a string, a number or a boolean, and is not."""
+    wanted, advice = _SCALARS[type_]
+    if isinstance(given, Mapping):
+        return f"must be {wanted}, not a mapping; remove the fields below it"
+    if isinstance(given, list):
+        return f"must be {wanted}, not a list; write one value"
+    helps = isinstance(given, str) or type_ == "string_type"
+    return f"must be {wanted}{advice if helps else ''}"

@@ -27,6 +27,7 @@ from sluicegate_operator.handlers.process.term_metrics import TermMetrics
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kube.cache.cached_object import UnreadableObject
 from sluicegate_operator.kube.cache.undeclared import without_fields
+from sluicegate_operator.kube.client.children import name_taken
 from sluicegate_operator.kube.client.client import CONFIG_STATUS_MANAGER, LIMITS_STATUS_MANAGER, KubeClient
 from sluicegate_operator.kube.client.events import EventRecorder
 from sluicegate_operator.kube.client.one_by_one import Refusals
@@ -36,6 +37,7 @@ from sluicegate_operator.planning.external.external_status import Sibling
 from sluicegate_operator.planning.status.conditions import STALLED
 from sluicegate_operator.planning.status.unreadable import UNREADABLE, conditions_of, unreadable_status
 from sluicegate_operator.quotas.external_limits import LIMITS_SET
+from sluicegate_operator.resources.owner import why_not_ours
 from sluicegate_operator.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -74,12 +76,16 @@ class Context(SharedContext[KubernetesFleet]):
                 yield cached.value.body
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
-        found = await self.find_secret(namespace, name)
-        return None if found is None else found.data
-
-    async def find_secret(self, namespace: str, name: str) -> StoredSecret | None:
         found = await self.kube.get(SECRET, namespace, name)
-        return None if found is None else stored_secret(found)
+        return None if found is None else stored_secret(found).data
+
+    async def find_secret(self, child: Mapping[str, Any]) -> StoredSecret | None:
+        found = await self.kube.get(SECRET, child["metadata"]["namespace"], child["metadata"]["name"])
+        if found is None:
+            return None
+        if why := why_not_ours(found, child):
+            raise name_taken(child, found, why)
+        return stored_secret(found)
 
     async def apply_secret(self, manifest: Mapping[str, Any]) -> StoredSecret:
         return stored_secret(await self.kube.apply(manifest))

@@ -87,8 +87,8 @@ class LocalContext(SharedContext[LocalFleet]):
             raise KubeError(f"`sluicegate up` reads Secret {name} from files: write each key into a file of {where}")
         return found.data
 
-    async def find_secret(self, namespace: str, name: str) -> StoredSecret | None:
-        return self._secrets.find(namespace, name)
+    async def find_secret(self, child: Mapping[str, Any]) -> StoredSecret | None:
+        return self._secrets.find_own(child)
 
     async def apply_secret(self, manifest: Mapping[str, Any]) -> StoredSecret:
         return self._secrets.apply(manifest)

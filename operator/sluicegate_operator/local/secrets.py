@@ -14,6 +14,7 @@ from typing import Any
 
 from sluicegate_operator.engine.context.context import StoredSecret
 from sluicegate_operator.fleet.local.local_data import DataDirError
+from sluicegate_operator.kube.http.errors import NameTakenError
 
 _WRITTEN = ".written.json"
 
@@ -49,17 +50,33 @@ class LocalSecrets:
         known = written or {}
         return StoredSecret(data, version, known.get("annotations", {}), known.get("owner", ""))
 
+    def find_own(self, child: Mapping[str, Any]) -> StoredSecret | None:
+        """Return the Secret with the name of the manifest `child` if `up` has written it; None if it does not exist.
+
+        Raises NameTakenError for a Secret of the user.
+        """
+        meta = child["metadata"]
+        found = self.find(meta["namespace"], meta["name"])
+        if found is not None and not found.version:
+            owner = next((one["kind"] for one in meta.get("ownerReferences", ())), "object")
+            raise NameTakenError(
+                f"`sluicegate up` has not written the files in {self.path(meta['namespace'], meta['name'])}, and does"
+                f" not change them: move them to another folder, or create the {owner} with another name"
+            )
+        return found
+
     def apply(self, manifest: Mapping[str, Any]) -> StoredSecret:
         """Write a Secret into its folder.
 
-        Its version changes with its data, also when another program changes a file.
+        Its version changes with its data, also when another program changes a file. Raises NameTakenError for a Secret
+        of the user.
         """
         metadata = manifest["metadata"]
         data = {key: base64.b64decode(value) for key, value in manifest["data"].items()}
         owner = next((one["uid"] for one in metadata.get("ownerReferences", ())), "")
         written = {"annotations": metadata.get("annotations", {}), "owner": owner}
         folder = self.path(metadata["namespace"], metadata["name"])
-        before = self.find(metadata["namespace"], metadata["name"])
+        before = self.find_own(manifest)
         kept = before.data if before is not None else {}
         for key, value in data.items():
             if kept.get(key) != value:

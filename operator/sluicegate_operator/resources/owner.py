@@ -46,27 +46,53 @@ def why_not_ours(found: Mapping[str, Any], child: Mapping[str, Any]) -> str:
     owner = _controller(child)
     if owner is not None and controller["uid"] == owner["uid"]:
         return ""
+    if owner is None or any(controller[key] != owner[key] for key in ("kind", "name")):
+        return f"{controller['kind']} {controller['name']} controls it"
+    # The user knows a live object of this kind and name, which does not control it.
+    if controller["apiVersion"] != owner["apiVersion"]:
+        return f"{controller['kind']} {controller['name']} of {controller['apiVersion']} controls it"
+    if not labelled:
+        return (
+            f"an earlier {controller['kind']} {controller['name']} with the uid {controller['uid']} controls it, and it"
+            " lacks the operator's labels"
+        )
     # A child of an owner with the same name that was deleted a moment ago.
-    if owner is not None and labelled and all(controller[key] == owner[key] for key in ("apiVersion", "kind", "name")):
+    return ""
+
+
+def why_stays(found: Mapping[str, Any]) -> str:
+    """Return the rest of a sentence about an object that is being deleted: what it waits for. Empty for any other."""
+    meta = found["metadata"]
+    if not meta.get("deletionTimestamp"):
         return ""
-    return f"{controller['kind']} {controller['name']} controls it"
+    finalizers = ", ".join(meta.get("finalizers") or ())
+    return (
+        f"is being deleted, and stays until its finalizers are removed: {finalizers}"
+        if finalizers
+        else ("is being deleted")
+    )
 
 
 def other_controller(found: Mapping[str, Any], node_set: str) -> str:
-    """Return kind and name of the object's controller; empty for none, that StatefulSet or one of its pods."""
-    controller = _controller(found)
+    """Return words for the object's controller; empty for none, that StatefulSet or one of its pods."""
+    controller = controller_of(found)
     if controller is None:
         return ""
-    kind, name = controller["kind"], controller["name"]
-    if (kind, name) == ("StatefulSet", node_set) or (kind == "Pod" and name.rpartition("-")[0] == node_set):
+    group, kind, name = controller
+    if controller == ("apps", "StatefulSet", node_set):
         return ""
-    return f"{kind} {name}"
+    if (group, kind) == ("", "Pod") and name.rpartition("-")[0] == node_set:
+        return ""
+    # Other API groups have StatefulSets, too.
+    return f"{kind} {name} of {group}" if name == node_set else f"{kind} {name}"
 
 
-def controller_of(found: Mapping[str, Any]) -> str:
-    """Return kind and name of the object's controller; empty without a controller."""
+def controller_of(found: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """Return API group, kind and name of the object's controller; None without a controller."""
     controller = _controller(found)
-    return "" if controller is None else f"{controller['kind']} {controller['name']}"
+    if controller is None:
+        return None
+    return controller["apiVersion"].rpartition("/")[0], controller["kind"], controller["name"]
 
 
 def has_controller(found: Mapping[str, Any]) -> bool:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from sluicegate_operator.resources.audit.audit_files import COMPONENT
+from sluicegate_operator.resources.labels import labels
 from tests.support.manifests.bad_manifests import Json
 
 SUMMARY = (
@@ -20,7 +22,7 @@ def _object(kind: str, version: str, name: str, made: int, status: Json) -> Json
         "name": name,
         "namespace": "default",
         "creationTimestamp": time(made),
-        "labels": {"sluicegate.dev/pipeline": "daily"},
+        "labels": {**labels("shop", COMPONENT), "sluicegate.dev/pipeline": "daily"},
     }
     return {"apiVersion": version, "kind": kind, "metadata": meta, "status": status}
 
@@ -51,7 +53,7 @@ def spark_pod(of: str, code: int, said: str, label: str = "sluicegate.dev/run", 
     return _pod(f"{of}-driver", {label: of}, code, said, "", made)
 
 
-def _pod(name: str, labels: Json, code: int | None, said: str, how: str, made: int) -> Json:
+def _pod(name: str, more: Json, code: int | None, said: str, how: str, made: int) -> Json:
     began = {"startedAt": time(made)}
     state: Json = {"running": began}
     if code is not None:
@@ -60,7 +62,7 @@ def _pod(name: str, labels: Json, code: int | None, said: str, how: str, made: i
     phase = "Running" if code is None else "Failed" if code else "Succeeded"
     status: dict[str, Any] = {"phase": phase, "startTime": time(made), "containerStatuses": [{"state": state}]}
     pod = _object("Pod", "v1", name, made, status)
-    pod["metadata"]["labels"] |= labels | {"sluicegate.dev/cluster": "shop"}
+    pod["metadata"]["labels"] |= more
     return pod
 
 

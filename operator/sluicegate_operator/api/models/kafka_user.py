@@ -16,7 +16,7 @@ from sluicegate_operator.api.schema.metadata import (
     Resource,
     Status,
 )
-from sluicegate_operator.api.schema.rules import Model, Rule, TransitionRule, cluster_ref_stays
+from sluicegate_operator.api.schema.rules import Model, Rule, TransitionRule, cluster_ref_stays, own_name_stays
 
 FINALIZER = f"{GROUP}/kafka-user"
 """On every KafkaUser until its credential, ACLs and quotas are removed: see engine.users.leaving_users."""
@@ -161,15 +161,7 @@ class KafkaUserSpec(Model):
             allows=lambda spec: any((spec.authentication, spec.authorization, spec.quotas)),
         ),
     )
-    transitions: ClassVar = (
-        cluster_ref_stays("create a new KafkaUser"),
-        TransitionRule(
-            cel="has(self.userName) == has(oldSelf.userName)"
-            " && (!has(self.userName) || self.userName == oldSelf.userName)",
-            message="userName cannot be changed, because ACLs and quotas belong to the name: create a new KafkaUser",
-            allows=lambda old, new: old.user_name == new.user_name,
-        ),
-    )
+    transitions: ClassVar = (cluster_ref_stays("create a new KafkaUser"),)
 
     cluster_ref: ClusterRef
     """The BrokerCluster of the user, bundled or external."""
@@ -218,6 +210,15 @@ class KafkaUser(Resource):
             message=f"the name of a KafkaUser must have at most {NAME_MAX} characters; use spec.userName for a longer"
             " one",
             allows=lambda model: len(model.metadata.name) <= NAME_MAX,
+        ),
+    )
+
+    transitions: ClassVar = (
+        TransitionRule(
+            cel=own_name_stays("userName"),
+            message="spec.userName cannot be changed, because ACLs and quotas belong to the name: create a new"
+            " KafkaUser",
+            allows=lambda old, new: old.user_name == new.user_name,
         ),
     )
 

@@ -17,7 +17,7 @@ from sluicegate_operator.api.schema.metadata import (
     Resource,
     Status,
 )
-from sluicegate_operator.api.schema.rules import Model, Rule, TransitionRule, cluster_ref_stays
+from sluicegate_operator.api.schema.rules import Model, Rule, TransitionRule, cluster_ref_stays, own_name_stays
 
 FINALIZER = f"{GROUP}/topic"
 """On a Topic with deletionPolicy Delete, until Kafka's topic is deleted: see engine.leaving_topics."""
@@ -50,12 +50,6 @@ class TopicSpec(Model):
     )
     transitions: ClassVar = (
         cluster_ref_stays("create a new Topic"),
-        TransitionRule(
-            cel="has(self.topicName) == has(oldSelf.topicName)"
-            " && (!has(self.topicName) || self.topicName == oldSelf.topicName)",
-            message="topicName cannot be changed: Kafka cannot rename a topic; create a new Topic",
-            allows=lambda old, new: old.topic_name == new.topic_name,
-        ),
         TransitionRule(
             cel="self.partitions >= oldSelf.partitions",
             message="partitions cannot be reduced: Kafka cannot remove partitions of a topic; keep or increase the"
@@ -134,6 +128,14 @@ class Topic(Resource):
             cel=f"has(self.spec.topicName) || self.metadata.name.matches('{TOPIC_PATTERN}')",
             message=f"spec.topicName is not set, so the name of the Topic {_NAME_MESSAGE}",
             allows=lambda model: model.spec.topic_name is not None or is_topic_name(model.metadata.name),
+        ),
+    )
+
+    transitions: ClassVar = (
+        TransitionRule(
+            cel=own_name_stays("topicName"),
+            message="spec.topicName cannot be changed: Kafka cannot rename a topic; create a new Topic",
+            allows=lambda old, new: old.topic_name == new.topic_name,
         ),
     )
 

@@ -1,7 +1,28 @@
-"""IP addresses and ranges in manifests, as the CEL functions of the API server accept them."""
+"""IP addresses and ranges in manifests, as the CEL functions of the API server accept them, and hosts with ports."""
 
 import re
 from ipaddress import IPv6Address, ip_address, ip_network
+
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+
+
+def canonical_host(host: str, scheme: str) -> str:
+    """Return the same text for all spellings of a host with its port in a URL.
+
+    A name is in lower case and an IPv6 address in its short form, and the default port of the scheme is left out.
+    """
+    name, bracket, port = host.lower().rpartition("]")
+    if bracket:
+        try:
+            name = f"[{ip_address(name.removeprefix('[')).compressed}"
+        except ValueError:
+            return host.lower()
+    else:
+        name, colon, port = host.lower().partition(":")
+        port = f"{colon}{port}"
+    digits = port.removeprefix(":").lstrip("0")
+    shown = f"{name}{bracket}:{digits}" if digits else f"{name}{bracket}"
+    return shown.removesuffix(_DEFAULT_PORTS.get(scheme, ""))
 
 
 def is_ip(text: str) -> bool:

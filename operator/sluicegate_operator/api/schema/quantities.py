@@ -1,4 +1,8 @@
-"""Kubernetes quantities in Sluicegate's manifests: positive, without exponents. CEL has `quantity()` for them."""
+"""Kubernetes quantities.
+
+In Sluicegate's manifests they are positive, without exponents; CEL has `quantity()` for them. The API server may return
+others, for example the capacity of a volume that a user has created as 1e12.
+"""
 
 import re
 from decimal import Context, Decimal, localcontext
@@ -14,6 +18,8 @@ _UNITS |= {f"{prefix}i": Decimal(1024) ** (at + 1) for at, prefix in enumerate("
 Quantity = Annotated[str, Field(max_length=32)]
 _EXACT = Context(prec=64)
 """Enough digits for every quantity in every unit: 32 digits of exa are 51, and 32 digits after the point fit."""
+_STORED = re.compile("([+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+))(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,3})?")
+_STORED_UNITS = {**_UNITS, "u": Decimal("1e-6"), "n": Decimal("1e-9")}
 
 
 def is_quantity(text: str) -> bool:
@@ -24,6 +30,17 @@ def amount(text: str) -> Decimal:
     """Return the number in a valid quantity."""
     number = text.rstrip("mkMGTPEKi")
     return _EXACT.multiply(Decimal(number), _UNITS[text[len(number) :]])
+
+
+def stored_amount(text: str) -> Decimal:
+    """Return the number in a quantity of the API server; zero for other text."""
+    match = _STORED.fullmatch(text)
+    if match is None:
+        return Decimal(0)
+    unit = match[2] or ""
+    if unit in _STORED_UNITS:
+        return _EXACT.multiply(Decimal(match[1]), _STORED_UNITS[unit])
+    return _EXACT.create_decimal(f"{match[1]}{unit}")
 
 
 def canonical_quantity(text: str) -> str:

@@ -50,6 +50,12 @@ def cluster_ref_stays(otherwise: str) -> TransitionRule:
     )
 
 
+def own_name_stays(field: str) -> str:
+    """Return the CEL of the rule of a kind that the name in spec stays. Without the field it is metadata.name."""
+    new, old = (f"(has({one}.spec.{field}) ? {one}.spec.{field} : {one}.metadata.name)" for one in ("self", "oldSelf"))
+    return f"{new} == {old}"
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One problem of a manifest: the field, and a sentence that says what to do."""

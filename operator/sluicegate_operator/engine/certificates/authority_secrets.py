@@ -78,7 +78,7 @@ def words(error: KubeError, secret: str) -> UnusableError | KubeError:
 async def own_secret(secrets: SecretStore, cluster: BrokerCluster, name: str) -> StoredSecret | None:
     """Return a Secret that the operator has made for this cluster; None without it. Raises UnusableError."""
     try:
-        found = await secrets.find_secret(cluster.namespace, name)
+        found = await secrets.find_secret(cluster_secret(cluster, name, {}, ""))
     except KubeError as error:
         raise words(error, name) from None
     if found is not None and not found.owner:

@@ -62,8 +62,11 @@ class StoredSecret:
 class SecretStore(Protocol):
     """The Secrets of the objects' namespaces. Methods raise KubeError if the API server fails or refuses."""
 
-    async def find_secret(self, namespace: str, name: str) -> StoredSecret | None:
-        """Return a Secret; None if it does not exist."""
+    async def find_secret(self, child: Mapping[str, Any]) -> StoredSecret | None:
+        """Return the operator's Secret with the name of the manifest `child`; None if it does not exist.
+
+        Raises NameTakenError if another client owns that name: its data must not become the operator's.
+        """
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         """Return the decoded data of a Secret; None if it does not exist."""

@@ -32,7 +32,7 @@ async def password_of(store: SecretStore, user: KafkaUser) -> tuple[str, str]:
     if user.spec.authentication is None:
         return "", ""
     try:
-        found = await store.find_secret(user.namespace, user.name)
+        found = await store.find_secret(user_secret(user, "", ""))
         # Without the annotation the password stays as it is.
         made_for = found.annotations.get(ROTATE, "") if found is not None else ""
         rotation = (user.metadata.annotations or {}).get(ROTATE, "") or made_for

@@ -33,6 +33,7 @@ from sluicegate_operator.planning.users.users import (
     judge_users,
     plan_user,
     unmanaged,
+    with_hosts_of_brokers,
 )
 
 log = logging.getLogger(__name__)
@@ -93,7 +94,8 @@ class UserReconciler:
         others = 0
         try:
             await self._leaving.set_finalizer(user)
-            trouble, others = await self._enforced(pool, user, seen)
+            spelled = with_hosts_of_brokers(user, external=cluster.spec.is_external)
+            trouble, others = await self._enforced(pool, spelled, seen)
             self._refusals.ended(cluster.metadata.uid)
         except KubeError as error:
             if self._refusals.may_pass(cluster.metadata.uid, error):

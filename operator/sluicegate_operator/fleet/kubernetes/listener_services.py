@@ -76,8 +76,9 @@ async def found_services(
         if name in own.seen:
             continue
         found = await kube.get(SERVICE, listener.namespace, name)
-        why = why_not_ours(found, child) if found is not None else ""
-        return replace(own, name_taken=str(name_taken(child, why))) if why else own
+        if found is None or not (why := why_not_ours(found, child)):
+            return own
+        return replace(own, name_taken=str(name_taken(child, found, why)))
     return own
 
 
@@ -117,10 +118,10 @@ async def _delete(kube: KubeClient, listener: BrokerListener, services: Sequence
     for meta in (service["metadata"] for service in services):
         if meta.get("deletionTimestamp"):
             continue
-        # An orphan may have been adopted since it was read.
-        version = "" if is_controlled_by({"metadata": meta}, listener.metadata.uid) else meta["resourceVersion"]
+        # A user may have taken it over since it was read.
+        seen = {"uid": meta["uid"], "resource_version": meta["resourceVersion"]}
         try:
-            await kube.delete(SERVICE, listener.namespace, meta["name"], uid=meta["uid"], resource_version=version)
+            await kube.delete(SERVICE, listener.namespace, meta["name"], **seen)
         except KubeError as error:
             if error.status is None:
                 raise

@@ -33,6 +33,7 @@ from sluicegate_operator.planning.status.conditions import NAME_TAKEN
 from sluicegate_operator.resources.container_resources import memory_limit
 from sluicegate_operator.resources.labels import REVISION, node_set_name
 from sluicegate_operator.resources.nodes.statefulset import CLAIM, is_node_set_of
+from sluicegate_operator.resources.owner import why_stays
 
 log = logging.getLogger(__name__)
 
@@ -198,17 +199,18 @@ async def _without_pod(
     for pod, there in zip(missing, pods, strict=True):
         failure = why_missing(pod, events)
         if there is not None and (why := await why_not_a_node(kube, cluster, role, there)):
-            failure = StartFailure(NAME_TAKEN, _pod_taken(pod, why))
+            failure = StartFailure(NAME_TAKEN, _pod_taken(there, why))
         if failure is not None:
             found.append(FailingNode(pod, pod, failure))
     return found
 
 
-def _pod_taken(pod: str, why: str) -> str:
-    return (
-        f"a Pod {pod} that does not belong to the operator exists ({why}), and the operator does not change"
-        " it: delete the Pod, or create the BrokerCluster with another name"
-    )
+def _pod_taken(pod: Json, why: str) -> str:
+    sentence = f"a Pod {pod['metadata']['name']} that does not belong to the operator exists ({why})"
+    other_name = "create the BrokerCluster with another name"
+    if stays := why_stays(pod):
+        return f"{sentence}; it {stays}: wait until it is gone, or {other_name}"
+    return f"{sentence}, and the operator does not change it: delete the Pod, or {other_name}"
 
 
 async def _without_volume(kube: KubeClient, cluster: BrokerCluster, waiting: Sequence[NodePod]) -> list[FailingNode]:

@@ -81,7 +81,7 @@ async def _is_broker(kube: KubeClient, pod: Json) -> bool:
     gone, so such pods count too. Raises KubeError.
     """
     name = node_set_name(_cluster(pod), Role.BROKER)
-    if controller_of(pod) != f"{STATEFUL_SET.kind} {name}":
+    if controller_of(pod) != ("apps", STATEFUL_SET.kind, name):
         return False
     namespace = pod["metadata"]["namespace"]
     # The cache lacks StatefulSets without the label, and those of a moment ago.

@@ -211,7 +211,8 @@ class PipelineReconciler:
         kube = self._context.kube
         for old in outlived(pipeline, runs):
             meta = old["metadata"]
-            await kube.delete(SPARK_APPLICATION, pipeline.namespace, meta["name"], uid=meta["uid"])
+            seen = {"uid": meta["uid"], "resource_version": meta["resourceVersion"]}
+            await kube.delete(SPARK_APPLICATION, pipeline.namespace, meta["name"], **seen)
         time = due(pipeline, plan.schedule, runs, now())
         if time is None:
             return None
@@ -223,7 +224,7 @@ class PipelineReconciler:
             named = f"metadata.name={application['metadata']['name']}"
             for found in await kube.list(SPARK_APPLICATION, pipeline.namespace, field_selector=named):
                 if why := why_not_ours(found, application):
-                    raise name_taken(application, why) from None
+                    raise name_taken(application, found, why) from None
                 if is_run_of(pipeline, found) and not found["metadata"].get("deletionTimestamp"):
                     return time
             # The found object belongs to an earlier AuditPipeline or is being deleted: the run is created when that

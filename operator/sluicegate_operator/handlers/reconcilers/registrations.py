@@ -336,9 +336,10 @@ class RegistrationReconciler:
 
     async def _delete(self, cluster: BrokerCluster, registration: BrokerRegistration, refusals: Refusals) -> None:
         """Delete the BrokerRegistration of a broker that is not registered any more. A refusal is in its status."""
-        kube, uid = self._context.kube, registration.metadata.uid
+        kube, meta = self._context.kube, registration.metadata
+        seen = {"uid": meta.uid, "resource_version": meta.resource_version}
         try:
-            await kube.delete(BROKER_REGISTRATION, cluster.namespace, registration.name, uid=uid)
+            await kube.delete(BROKER_REGISTRATION, cluster.namespace, registration.name, **seen)
         except KubeError as error:
             if not error.retriable:
                 status = status_without_broker(registration, str(error), now())

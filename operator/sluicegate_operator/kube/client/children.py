@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sluicegate_operator.kube.http.errors import NameTakenError
+from sluicegate_operator.kube.http.errors import KubeError, NameTakenError
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER
+from sluicegate_operator.resources.owner import why_stays
 
 Json = dict[str, Any]
 
 CHILD_MANAGER = "sluicegate-operator"
+UNPROCESSABLE = 422
 _NOT_HANDED_OVER = ("StatefulSet",)
 """Kinds whose selector and volumeClaimTemplates are immutable, so the operator could not use another user's object."""
 
@@ -28,17 +30,34 @@ def applied_fields(found: Mapping[str, Any]) -> Json:
     return {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "managedFields": fields}
 
 
-def name_taken(child: Mapping[str, Any], why: str) -> NameTakenError:
+def name_taken(child: Mapping[str, Any], found: Mapping[str, Any], why: str) -> NameTakenError:
+    """Return the error about `found`, another client's object with the name of `child`. `why`: see why_not_ours."""
     meta = child["metadata"]
     owner = next((reference["kind"] for reference in meta.get("ownerReferences") or ()), "object")
-    sentence = (
-        f"a {child['kind']} {meta['name']} that does not belong to the operator exists ({why}), and the"
-        f" operator does not change it: delete it, or create the {owner} with another name"
-    )
+    other_name = f"create the {owner} with another name"
+    sentence = f"a {child['kind']} {meta['name']} that does not belong to the operator exists ({why})"
+    if stays := why_stays(found):
+        return NameTakenError(f"{sentence}; it {stays}: wait until it is gone, or {other_name}")
+    sentence += f", and the operator does not change it: delete it, or {other_name}"
     if child["kind"] not in _NOT_HANDED_OVER:
         labels = f"{MANAGED_BY_LABEL}={MANAGER} and {CLUSTER_LABEL}={meta['labels'][CLUSTER_LABEL]}"
         sentence += f"; to hand over an object without a controller, label it {labels}"
     return NameTakenError(sentence)
+
+
+def immutable_refused(found: Mapping[str, Any], error: KubeError) -> KubeError:
+    """Return the API server's refusal to change `found`, a child of the operator, as a sentence if it is immutable.
+
+    Another client may have set `immutable` in a ConfigMap or a Secret, which nothing but its deletion can revert.
+    """
+    if error.status != UNPROCESSABLE or not found.get("immutable"):
+        return error
+    kind, name = found["kind"], found["metadata"]["name"]
+    return KubeError(
+        f"{kind} {name} has `immutable: true`, so the operator cannot change it: delete it (kubectl delete"
+        f" {kind.lower()} {name}), and the operator creates it again. The API server: {error}",
+        UNPROCESSABLE,
+    )
 
 
 def who_set(found: Mapping[str, Any], *path: str) -> str:

@@ -15,7 +15,7 @@ from sluicegate_operator.kube.cache.single_flight import SingleFlight
 from sluicegate_operator.kube.cache.undeclared import UndeclaredFields, undeclared_fields, without_fields
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.client.applied import AppliedChildren
-from sluicegate_operator.kube.client.children import CHILD_MANAGER, applied_fields, name_taken
+from sluicegate_operator.kube.client.children import CHILD_MANAGER, applied_fields, immutable_refused, name_taken
 from sluicegate_operator.kube.http.api_server import REQUEST_TIMEOUT_S, THREADS_MAX, ApiServer, Json, Kubeconfig
 from sluicegate_operator.kube.http.denials import DENIED_FOR_S
 from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError, KubeUnavailableError
@@ -135,7 +135,7 @@ class KubeClient:
             found = await self.get(kind, meta["namespace"], meta["name"])
             if found is not None:
                 if why := why_not_ours(found, manifest):
-                    raise name_taken(manifest, why)
+                    raise name_taken(manifest, found, why)
                 if self._applied.is_current(path, manifest, found):
                     return found
                 seen(found)
@@ -172,10 +172,18 @@ class KubeClient:
         # With its uid, so that nothing is applied to an object that has replaced it meanwhile.
         wanted = {**manifest, "metadata": {**meta, "uid": found["metadata"]["uid"]}}
         try:
+            return await self._patch_child(path, wanted, seen)
+        except KubeError as error:
+            raise immutable_refused(found, error) from None
+
+    async def _patch_child(self, path: str, wanted: Mapping[str, Any], seen: Callable[[Json], None]) -> Json:
+        """Apply to a child, and take over the fields of other managers that the manifest sets."""
+        try:
             return await self._patch(path, wanted, CHILD_MANAGER, force=False)
         except KubeConflictError as error:
-            log.warning("%s %s: taking over fields of other managers: %s", manifest["kind"], meta["name"], error)
-            overruled = await self.get(kind, meta["namespace"], meta["name"])
+            meta = wanted["metadata"]
+            log.warning("%s %s: taking over fields of other managers: %s", wanted["kind"], meta["name"], error)
+            overruled = await self.get(kind_of(wanted), meta["namespace"], meta["name"])
             if overruled is not None:
                 seen(overruled)
             return await self._patch(path, wanted, CHILD_MANAGER, force=True)
@@ -191,7 +199,7 @@ class KubeClient:
             await self._request("POST", kind.path(meta["namespace"]), query=query, body=manifest)
             return
         if why := why_not_ours(found, manifest):
-            raise name_taken(manifest, why)
+            raise name_taken(manifest, found, why)
         path = kind.path(meta["namespace"], meta["name"])
         await self._request("PATCH", path, query=query | {"force": "true"}, body=manifest, content_type=_APPLY_TYPE)
 

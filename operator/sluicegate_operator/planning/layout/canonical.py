@@ -13,6 +13,7 @@ from sluicegate_operator.api.configs.config_keys import BROKER_CONFIG, LISTENER_
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster, Brokers, Controllers, ObserversSettings
 from sluicegate_operator.api.models.parts.audit_landing import AuditLanding, AuditSettings
 from sluicegate_operator.api.models.parts.pod_settings import PodSettings, Toleration
+from sluicegate_operator.api.schema.addresses import canonical_host
 from sluicegate_operator.api.schema.config_values import ConfigValue
 from sluicegate_operator.api.schema.quantities import amount, canonical_quantity, is_quantity
 from sluicegate_operator.api.schema.resource_amounts import Resources
@@ -24,9 +25,9 @@ from sluicegate_operator.resources.container_resources import BROKER, CONTROLLER
 from sluicegate_operator.resources.nodes.placement import NODE
 
 _DEFAULT_CLAIM = "sub"
-_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _URL = re.compile(r"([A-Za-z]+)://([^/?#@]*@)?([^/?#]*)(.*)", re.DOTALL)
 """Scheme, user, host with port, and the rest."""
+_ENCODED, _UNRESERVED = re.compile("%([0-9A-Fa-f]{2})"), re.compile("[A-Za-z0-9._~-]")
 _DOCKER_HUB, _LIBRARY = ("docker.io", "index.docker.io"), "library/"
 
 
@@ -64,12 +65,23 @@ def _canonical_value(key: str, text: str) -> str:
 
 
 def canonical_url(url: str) -> str:
-    """Return the URL with scheme and host in lower case, and without the default port of its scheme (RFC 3986, 6.2)."""
+    """Return the same text for all spellings of a URL (RFC 3986, 6.2).
+
+    Scheme and host are in lower case, the default port of the scheme and a `/` as the whole path are left out, and no
+    character is percent-encoded without need. The issuer, which tokens contain, is compared as text.
+    """
     match = _URL.fullmatch(url)
     if match is None:
         return url
     scheme, user, host, rest = match.groups(default="")
-    return f"{scheme.lower()}://{user}{host.lower().removesuffix(_DEFAULT_PORTS.get(scheme.lower(), ''))}{rest}"
+    rest = _ENCODED.sub(_as_short_as_possible, rest.removesuffix("/") if rest == "/" else rest)
+    return f"{scheme.lower()}://{user}{canonical_host(host, scheme.lower())}{rest}"
+
+
+def _as_short_as_possible(encoded: re.Match[str]) -> str:
+    """Return a percent-encoded character as itself if it means the same, else with upper-case digits."""
+    character = chr(int(encoded[1], 16))
+    return character if _UNRESERVED.fullmatch(character) else encoded[0].upper()
 
 
 def _default_of(key: str) -> str | None:
@@ -135,7 +147,8 @@ def canonical_image(name: str | None) -> str | None:
     """Return the shortest name of an image, as container runtimes read names.
 
     An image without a registry is one of docker.io, a single name there one of its folder `library`. Without tag and
-    digest it is the one with the tag `latest`. Beside a digest a tag means nothing.
+    digest it is the one with the tag `latest`. Beside a digest a tag means nothing. A registry is a host, whose case
+    means nothing, and runtimes connect to port 443 by default.
     """
     if name is None:
         return None
@@ -144,6 +157,9 @@ def canonical_image(name: str | None) -> str | None:
     if digest or tagged.endswith(":latest"):
         place = f"{folder}{slash}{tagged.partition(':')[0]}"
     registry, _, rest = place.partition("/")
+    if _names_registry(place):
+        registry = canonical_host(registry, "https")
+        place = f"{registry}/{rest}"
     if registry in _DOCKER_HUB and not _names_registry(rest):
         place = rest
     if place.startswith(_LIBRARY) and "/" not in (official := place.removeprefix(_LIBRARY)):

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import parse_qsl, unquote
 
+from sluicegate_operator.api.schema.addresses import canonical_host
+
 _SCHEME = "s3://"
 _URIS_KEPT = 4096
 _ENDPOINT, _ENDPOINT_SCHEME, _DEFAULT_SCHEME = "endpoint_override", "scheme", "https"
 _HOST = re.compile(r"(?:([A-Za-z]+)://)?([^/?#@]+)/*")
 """An endpoint without a path: its scheme, if any, and its host with its port."""
-_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _AWS = re.compile(r"s3[-.a-z0-9]*\.amazonaws\.com(\.cn)?")
 """AWS' own endpoints. A bucket's name is unique over all regions."""
 
@@ -46,7 +47,7 @@ def store_place(uri: str) -> StorePlace:
 
 def _store(endpoint: str, scheme: str) -> str:
     named, _, address = endpoint.lower().rpartition("://")
-    host = _without_default_port(address.rstrip("/"), named or scheme.lower() or _DEFAULT_SCHEME)
+    host = canonical_host(address.rstrip("/"), named or scheme.lower() or _DEFAULT_SCHEME)
     return "" if _AWS.fullmatch(host) else host
 
 
@@ -71,12 +72,8 @@ def _endpoint(text: str, scheme: str) -> str:
     if match is None:
         return text
     named = (match[1] or "").lower()
-    host = _without_default_port(match[2].lower(), named or scheme)
+    host = canonical_host(match[2], named or scheme)
     return f"{named}://{host}" if named else host
-
-
-def _without_default_port(host: str, scheme: str) -> str:
-    return host.removesuffix(_DEFAULT_PORTS.get(scheme, ""))
 
 
 def _folder(uri: str) -> str:

@@ -8,11 +8,10 @@ claims with the spec, so an unfinished change is never lost. A claim never shrin
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster, Storage
 from sluicegate_operator.api.models.parts.broker_cluster_status import VolumesStatus
-from sluicegate_operator.api.schema.quantities import amount, is_quantity
+from sluicegate_operator.api.schema.quantities import amount, stored_amount
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.resources.nodes.statefulset import CONTROLLER_STORAGE
 
@@ -124,7 +123,7 @@ def volumes_seen(
     asked: dict[Role, str] = {}
     for volume in plan.volumes:
         size = wanted_storage(cluster, volume.role).size
-        asked[volume.role] = max((asked.get(volume.role, ""), asks.get(volume.claim, volume.asked)), key=_amount)
+        asked[volume.role] = max((asked.get(volume.role, ""), asks.get(volume.claim, volume.asked)), key=stored_amount)
         if why := refused.get(volume.claim):
             sentences[volume.claim] = _refused(volume, size, why)
             growing.append(sentences[volume.claim])
@@ -155,9 +154,4 @@ def _progress(volume: Volume, size: str, *, asked: bool) -> str:
 
 
 def _less(text: str, size: str) -> bool:
-    return _amount(text) < amount(size)
-
-
-def _amount(text: str) -> Decimal:
-    """Return the amount, or zero if the text has none."""
-    return amount(text) if is_quantity(text) else Decimal(0)
+    return stored_amount(text) < amount(size)

@@ -21,12 +21,14 @@ from sluicegate_operator.planning.pipelines.schedule import CronSchedule, Schedu
 from sluicegate_operator.planning.status.missing_cluster import cluster_missing_words
 from sluicegate_operator.resources.audit.audit_files import audit_files
 from sluicegate_operator.resources.audit.audit_job import cron_job
-from sluicegate_operator.resources.audit.audit_run import AuditPlaces
+from sluicegate_operator.resources.audit.audit_run import AuditPlaces, run_labels
 from sluicegate_operator.resources.audit.audit_spark import KEPT, scheduled_spark_application
 from sluicegate_operator.resources.owner import controller_of, is_controlled_by
 
 Json = dict[str, Any]
 
+_SCHEDULES = (("batch", "CronJob"), ("sparkoperator.k8s.io", "ScheduledSparkApplication"))
+"""API group and kind of the objects that create runs."""
 CLUSTER_NAMES_MAX = 50
 """Maximum number of clusters whose names a run gets."""
 
@@ -123,18 +125,18 @@ def is_run_of(pipeline: AuditPipeline, owner: Mapping[str, Any], schedule: Mappi
     """Return whether a Job or SparkApplication with the label of the AuditPipeline is its run.
 
     A run of Apache's Spark operator is controlled by the AuditPipeline. Any other run is created by the schedule object
-    of its name, or by a user. `schedule` is the object that has that name now, None if there is none. An earlier
-    AuditPipeline of the name may have left runs behind: these are older than this one, or belong to another schedule
-    object.
+    of its name, or by a user from that object's template, with all of its labels. `schedule` is the object that has
+    that name now, None if there is none. An earlier AuditPipeline of the name may have left runs behind: these are
+    older than this one, or belong to another schedule object.
     """
     if pipeline.spec.spark_operator == "apache":
         return is_controlled_by(owner, pipeline.metadata.uid)
     if _is_older(owner, pipeline):
         return False
-    kind, _, name = controller_of(owner).partition(" ")
-    if not kind:
-        return True
-    if kind not in ("CronJob", "ScheduledSparkApplication") or name != pipeline.name:
+    controller = controller_of(owner)
+    if controller is None:
+        return run_labels(pipeline).items() <= (owner["metadata"].get("labels") or {}).items()
+    if controller not in [(*kind, pipeline.name) for kind in _SCHEDULES]:
         return False
     if schedule is None:
         return True

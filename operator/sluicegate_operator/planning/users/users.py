@@ -6,6 +6,7 @@ it, which is written before anything is set. Two KafkaUsers may name one user: t
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, ip_address
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.kafka_user import AclEntry, KafkaUser
@@ -140,6 +141,31 @@ def wanted_quotas(user: KafkaUser) -> dict[str, float]:
     quotas = user.spec.quotas
     found = {key: getattr(quotas, attribute) for attribute, key in _QUOTAS.items()} if quotas is not None else {}
     return {key: float(value) for key, value in found.items() if value is not None}
+
+
+def with_hosts_of_brokers(user: KafkaUser, *, external: bool) -> KafkaUser:
+    """Return the KafkaUser with the hosts of its ACLs as brokers spell the addresses of clients.
+
+    Brokers compare texts: an ACL for 2001:DB8::7 would match no client. Apache Kafka, which `external` brokers are,
+    writes all eight numbers of an IPv6 address.
+    """
+    if user.spec.authorization is None:
+        return user
+    acls = tuple(
+        entry.model_copy(update={"host": _host(entry.host, external=external)})
+        for entry in user.spec.authorization.acls
+    )
+    authorization = user.spec.authorization.model_copy(update={"acls": acls})
+    return user.model_copy(update={"spec": user.spec.model_copy(update={"authorization": authorization})})
+
+
+def _host(text: str, *, external: bool) -> str:
+    if text == "*":
+        return text
+    address = ip_address(text)
+    if isinstance(address, IPv4Address) or not external:
+        return address.compressed
+    return ":".join(f"{int(number, 16):x}" for number in address.exploded.split(":"))
 
 
 def plan_user(user: KafkaUser, observed: ObservedUser, secret_version: str) -> UserPlan:

@@ -16,7 +16,7 @@ from sluicegate_operator.kube.cache.cached_object import CachedObject, Unreadabl
 from sluicegate_operator.kube.cache.informer import Informer
 from sluicegate_operator.kube.cache.undeclared import UndeclaredFields, without_fields
 from sluicegate_operator.kube.cache.watched import Watched
-from sluicegate_operator.kube.client.children import name_taken
+from sluicegate_operator.kube.client.children import immutable_refused, name_taken
 from sluicegate_operator.kube.client.client import STATUS_MANAGER
 from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
 from sluicegate_operator.kube.http.kinds import EVENT, SECRET, USER_KINDS, Kind, kind_of
@@ -38,6 +38,8 @@ class MemoryKube:
         self.undeclared = UndeclaredFields()
         self.lacks: dict[str, tuple[str, ...]] = {}
         """Fields below status, as paths, that the CRD of a kind does not declare."""
+        self.before_write: Callable[[str, str], None] = lambda kind, name: None
+        """Called between the read and the write of a child, for changes that another client makes meanwhile."""
         self.statuses_written = 0
         self._uids = (f"uid-{number}" for number in count(1))
         self._objects: dict[Key, Json] = {}
@@ -121,23 +123,31 @@ class MemoryKube:
         meta = manifest["metadata"]
         found = await self.get(kind_of(manifest), meta["namespace"], meta["name"])
         if found is not None and (why := why_not_ours(found, manifest)):
-            raise name_taken(manifest, why)
+            raise name_taken(manifest, found, why)
         if found is not None:
             seen(found)
             if kind_of(manifest) == SECRET and _has_all(found, manifest):
                 # As at an API server, an apply that changes nothing makes no new version.
                 return found
+            if found.get("immutable") and manifest["data"] != found.get("data"):
+                refused = KubeError("data: Forbidden: field is immutable when `immutable` is set", 422)
+                raise immutable_refused(found, refused)
+        self.before_write(manifest["kind"], meta["name"])
+        now = self._objects.get((manifest["kind"], meta["namespace"], meta["name"]))
+        if _uid(now) != _uid(found):
+            raise KubeConflictError(f"{meta['name']} already exists, or has been replaced by another object")
         return self.put(manifest)
 
     async def try_out(self, manifest: Mapping[str, Any]) -> None:
         meta = manifest["metadata"]
         found = await self.get(kind_of(manifest), meta["namespace"], meta["name"])
         if found is not None and (why := why_not_ours(found, manifest)):
-            raise name_taken(manifest, why)
+            raise name_taken(manifest, found, why)
         if manifest["kind"] in self.refuses:
             raise KubeError(self.refuses[manifest["kind"]], 422)
 
     async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> Json:
+        self.before_write(kind.kind, manifest["metadata"]["name"])
         if (kind.kind, namespace, manifest["metadata"]["name"]) in self._objects:
             raise KubeConflictError(f"{manifest['metadata']['name']} already exists")
         meta = {"creationTimestamp": "2026-01-01T00:00:00Z", **manifest["metadata"]}
@@ -291,6 +301,10 @@ def _has_all(found: object, wanted: object) -> bool:
 def _held(kind: Kind, item: Json) -> CachedObject:
     meta = item["metadata"]
     return CachedObject(meta["namespace"], meta["name"], meta["uid"], 1, cluster_of(kind, item), _read(item))
+
+
+def _uid(item: Json | None) -> str:
+    return "" if item is None else item["metadata"]["uid"]
 
 
 def _differs(before: Json | None, item: Mapping[str, Any]) -> bool:

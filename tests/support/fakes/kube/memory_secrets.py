@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from sluicegate_operator.engine.context.context import StoredSecret
-from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.kube.http.errors import KubeError, NameTakenError
 
 
 class MemorySecrets:
@@ -19,16 +19,21 @@ class MemorySecrets:
         """Names in the order of their writes."""
         self._versions = count(1)
 
-    async def find_secret(self, namespace: str, name: str) -> StoredSecret | None:
+    async def find_secret(self, child: Mapping[str, Any]) -> StoredSecret | None:
         self._check()
-        return self.stored.get(name)
+        name, [owner] = child["metadata"]["name"], child["metadata"]["ownerReferences"]
+        found = self.stored.get(name)
+        if found is not None and found.owner not in ("", owner["uid"]):
+            raise NameTakenError(f"a Secret {name} that does not belong to the operator exists")
+        return found
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
-        found = await self.find_secret(namespace, name)
+        self._check()
+        found = self.stored.get(name)
         return None if found is None else found.data
 
     async def apply_secret(self, manifest: Mapping[str, Any]) -> StoredSecret:
-        self._check()
+        await self.find_secret(manifest)
         meta = manifest["metadata"]
         data = {key: base64.b64decode(value) for key, value in manifest["data"].items()}
         [owner] = meta["ownerReferences"]

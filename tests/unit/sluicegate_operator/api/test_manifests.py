@@ -104,6 +104,25 @@ def test_a_bad_file_is_told_in_a_sentence(tmp_path: Path, text: str, sentence: s
     assert sentence in " ".join(str(error) for error in errors)
 
 
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("topicName: 5", "spec.topicName: must be a string; put quotes around it"),
+        ("topicName: {en: orders}", "spec.topicName: must be a string, not a mapping; remove the fields below it"),
+        ("topicName: [orders]", "spec.topicName: must be a string, not a list; write one value"),
+        ("config: {retention.ms: {ms: 5}}", "must be a string, not a mapping; remove the fields below it"),
+        ("replicas: '3'", "spec.replicas: must be a whole number without quotes"),
+        ("replicas: 1.5", "spec.replicas: must be a whole number"),
+        ("replicas: {min: 3}", "spec.replicas: must be a whole number, not a mapping; remove the fields below it"),
+        ("config: [retention.ms]", "spec.config: must be a mapping"),
+    ],
+)
+def test_a_value_of_another_type_is_told_as_what_it_is(tmp_path: Path, value: str, sentence: str) -> None:
+    text = TOPIC.replace("partitions: 6", f"partitions: 6, {value}")
+    (error,) = load_manifests([written(tmp_path, text)]).errors
+    assert str(error).endswith(sentence)
+
+
 def test_missing_and_binary_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
     errors = load_manifests([tmp_path / "nowhere.yaml", tmp_path / "b.yaml"]).errors

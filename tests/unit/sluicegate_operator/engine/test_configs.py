@@ -117,7 +117,13 @@ def node(name: str, zone: str) -> Json:
 
 def pod(broker_id: int, on: str) -> Json:
     labels = {CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}
-    node_set = {"kind": "StatefulSet", "name": "shop-brokers", "uid": "of-the-brokers", "controller": True}
+    node_set = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "name": "shop-brokers",
+        "uid": "of-the-brokers",
+        "controller": True,
+    }
     named = {"name": f"shop-brokers-{broker_id}", "uid": f"{broker_id} on {on}"}
     meta = {**named, "labels": labels, "ownerReferences": [node_set]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": on}}

@@ -29,7 +29,13 @@ SHOP = ("default", "shop")
 BROKERS = 2
 
 
-NODE_SET = {"kind": "StatefulSet", "name": "shop-brokers", "uid": "of-the-brokers", "controller": True}
+NODE_SET = {
+    "apiVersion": "apps/v1",
+    "kind": "StatefulSet",
+    "name": "shop-brokers",
+    "uid": "of-the-brokers",
+    "controller": True,
+}
 
 
 def pod(number: int, *, ready: bool = True) -> Json:

@@ -22,7 +22,13 @@ RACKED = cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}, "rack": {"t
 def unbound(why: str) -> Json:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
     labels = {CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}
-    node_set = {"kind": "StatefulSet", "name": "shop-brokers", "uid": "of-the-brokers", "controller": True}
+    node_set = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "name": "shop-brokers",
+        "uid": "of-the-brokers",
+        "controller": True,
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",

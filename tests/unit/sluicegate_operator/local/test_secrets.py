@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.fleet.local.local_data import DataDirError
+from sluicegate_operator.kube.http.errors import NameTakenError
 from sluicegate_operator.local.secrets import LocalSecrets, write_private
 
 
 def manifest(owner: str = "local-1", rotation: str = "", **data: str) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"name": "billing", "namespace": "default", "ownerReferences": [{"uid": owner}]}
+    metadata: dict[str, Any] = {
+        "name": "billing",
+        "namespace": "default",
+        "ownerReferences": [{"kind": "KafkaUser", "uid": owner}],
+    }
     if rotation:
         metadata["annotations"] = {"sluicegate.dev/rotate": rotation}
     encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
@@ -58,6 +63,17 @@ def test_a_secret_of_the_user_has_no_version_and_is_not_removed(tmp_path: Path) 
     assert (found.version, found.data) == ("", {"tls.crt": b"pem"})
     secrets.remove_owned("default", "own", "")
     assert secrets.find("default", "own") == found
+
+
+def test_files_that_the_user_has_put_there_are_neither_taken_over_nor_changed(tmp_path: Path) -> None:
+    secrets = LocalSecrets(tmp_path)
+    write_private(tmp_path / "default" / "billing" / "password", "the user's")
+    for act in (secrets.find_own, secrets.apply):
+        with pytest.raises(NameTakenError, match="move them to another folder, or create the KafkaUser with another"):
+            act(manifest(password="quiet"))
+    found = secrets.find("default", "billing")
+    assert found is not None
+    assert found.data == {"password": b"the user's"}
 
 
 def test_only_the_owner_takes_its_secret_along(tmp_path: Path) -> None:

@@ -51,8 +51,13 @@ def test_an_object_of_the_same_owner_or_an_orphan_of_ours_is_ours(item: dict[str
         pytest.param(child(uid="uid-2", name="bank"), "BrokerCluster bank controls it", id="of another cluster"),
         pytest.param(
             {"metadata": child(uid="uid-0")["metadata"] | {"labels": {}}},
-            "BrokerCluster shop controls it",
+            "an earlier BrokerCluster shop with the uid uid-0 controls it, and it lacks the operator's labels",
             id="an older owner's, without labels",
+        ),
+        pytest.param(
+            found(ownerReferences=[child()["metadata"]["ownerReferences"][0] | {"apiVersion": "v1", "uid": "uid-2"}]),
+            "BrokerCluster shop of v1 controls it",
+            id="an owner's of another API group with the same kind and name",
         ),
     ],
 )

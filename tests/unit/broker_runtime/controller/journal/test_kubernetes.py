@@ -163,3 +163,40 @@ def test_damage_is_said(spoil: Callable[[SharedObjects], object], sentence: str)
             await loaded(shared)
 
     staged(main)
+
+
+def test_copies_of_a_journals_objects_are_neither_read_nor_deleted() -> None:
+    """A user who copies a ConfigMap with kubectl copies its labels."""
+
+    async def main(shared: SharedObjects) -> None:
+        writer = await loaded(shared, b"a", b"b")
+        first, copies = shared.objects[f"m-batch-{0:020d}"][1].data, ("backup", f"m-batch-{0:020d}-copy")
+        for name in copies:
+            shared.create(name, "batch", first)
+        assert (await loaded(shared)).log.log_end_offset == 2
+        taken = writer.snapshot()
+        await writer.journal.write_snapshot(taken)
+        shared.create(f"m-snapshot-{2:020d}-{1:010d}-0000-copy", "snapshot", taken.payload)
+        reader = Controller(shared)
+        assert await reader.journal.load() == taken, "the original is below the snapshot now"
+        await reader.write(b"c")
+        await reader.journal.write_snapshot(reader.snapshot(epoch=2))
+        assert sorted(name for name in shared.objects if f"{3:020d}" not in name) == sorted(
+            (*copies, "m-manifest", f"m-snapshot-{2:020d}-{1:010d}-0000-copy")
+        )
+
+    staged(main)
+
+
+def test_records_that_only_an_object_of_another_name_has_are_not_ignored() -> None:
+    """A tool may restore the journal's objects under other names."""
+
+    async def main(shared: SharedObjects) -> None:
+        await loaded(shared, b"a", b"b")
+        last = shared.objects[f"m-batch-{1:020d}"][1].data
+        shared.delete(f"m-batch-{1:020d}")
+        shared.create(f"restored-m-batch-{1:020d}", "batch", last)
+        with pytest.raises(JournalDamagedError, match="restore it under its own name"):
+            await loaded(shared)
+
+    staged(main)

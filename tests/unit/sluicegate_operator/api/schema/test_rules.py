@@ -10,13 +10,20 @@ from tests.support.manifests.bad_manifests import (
     BadChange,
     BadManifest,
     GoodManifest,
+    Json,
     cluster,
     quota,
+    topic,
 )
 from tests.support.manifests.external_manifests import BAD_EXTERNAL_CHANGES
 from tests.support.manifests.listener_manifests import LISTENER_CHANGES
 from tests.support.manifests.pipeline_manifests import PIPELINE_CHANGES
-from tests.support.manifests.user_manifests import USER_CHANGES
+from tests.support.manifests.user_manifests import USER_CHANGES, kafka_user
+
+SAME_NAMES = (
+    (topic(), topic(topicName="orders")),
+    (kafka_user("alice"), kafka_user("alice", userName="alice")),
+)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +57,12 @@ def test_a_change_that_cannot_be_made_is_refused(case: BadChange) -> None:
     sentences = validate(case.after, parse_resource(case.before))
     assert len(sentences) == 1
     assert case.says in sentences[0]
+
+
+@pytest.mark.parametrize(("before", "after"), SAME_NAMES)
+def test_a_name_in_the_spec_that_is_the_objects_own_may_be_written_out(before: Json, after: Json) -> None:
+    assert validate(after, parse_resource(before)) == []
+    assert validate(before, parse_resource(after)) == []
 
 
 def test_all_problems_are_told_at_once() -> None:

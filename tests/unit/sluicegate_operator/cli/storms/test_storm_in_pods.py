@@ -209,7 +209,7 @@ async def test_no_storm_hits_a_strangers_service_of_the_listeners_name(service: 
 async def test_no_storm_runs_the_image_of_a_pod_that_is_no_broker() -> None:
     image = {"containers": [{"name": "broker", "image": "theirs"}]}
     named = BROKER | {"metadata": BROKER["metadata"] | {"name": "load-0"}, "spec": image}
-    made = {"ownerReferences": [{"kind": "Job", "name": "load", "controller": True}]}
+    made = {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "load", "controller": True}]}
     bare = {"name": "shop-brokers-1", "annotations": {}}
     others = [BROKER | {"metadata": BROKER["metadata"] | meta, "spec": image} for meta in (made, bare)]
     kube = Kube(named, *others, BROKER)

@@ -16,7 +16,7 @@ from sluicegate_operator.kube.http.kinds import SECRET, Kind
 from sluicegate_operator.settings import read_settings
 from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.fakes.scripted_users import ScriptedUsers
-from tests.support.manifests.bad_manifests import cluster
+from tests.support.manifests.bad_manifests import cluster, external
 from tests.support.manifests.user_manifests import SCRAM, acl, certified, kafka_user
 
 SHOP = ("default", "shop")
@@ -213,6 +213,46 @@ async def test_another_clients_secret_is_not_touched() -> None:
     assert users.broker.writes == 0
 
 
+async def test_a_password_of_another_clients_secret_that_is_gone_a_moment_later_is_not_taken_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = {"password": base64.b64encode(b"another client's").decode()}
+    theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "alice"}, "data": data}
+    users = Users(kafka_user(), theirs)
+    get = users.kube.get
+
+    async def read_and_gone(kind: Kind, namespace: str | None, name: str) -> Json | None:
+        found = await get(kind, namespace, name)
+        if kind == SECRET and found is not None and found["data"] == data:
+            users.kube.remove("Secret", name)
+        return found
+
+    monkeypatch.setattr(users.kube, "get", read_and_gone)
+    for _ in range(2):
+        await users.reconcile()
+    assert users.ready()[1] == "Applied"
+    assert users.password() != "another client's"
+
+
+async def test_a_secret_that_somebody_has_made_immutable_is_named_with_what_to_do() -> None:
+    users = Users(kafka_user())
+    await users.reconcile()
+    first = users.password()
+    users.kube.put(users.kube.take("Secret", "alice") | {"immutable": True})
+    rotated = kafka_user()
+    rotated["metadata"]["annotations"] = {"sluicegate.dev/rotate": "2"}
+    users.kube.put(rotated)
+    await users.reconcile()
+    assert users.ready()[1] == "SecretUnusable"
+    assert "Secret alice has `immutable: true`" in users.ready()[2]
+    assert "delete it (kubectl delete secret alice), and the operator creates it again" in users.ready()[2]
+    assert users.password() == first
+    users.kube.remove("Secret", "alice")
+    await users.reconcile()
+    assert users.ready()[1] == "Applied"
+    assert users.password() != first
+
+
 async def test_a_missing_right_is_named_with_the_value_of_the_chart(monkeypatch: pytest.MonkeyPatch) -> None:
     users = Users(kafka_user())
     get = users.kube.get
@@ -292,6 +332,21 @@ async def test_a_password_that_others_have_set_stays_without_authentication() ->
 
 _ORDERS, _GROUP = acl("topic", "orders", "Read", "Write"), acl("group", "g")
 _EXPLICIT = _ORDERS | {"host": "*", "type": "allow", "resource": _ORDERS["resource"] | {"patternType": "literal"}}
+
+
+@pytest.mark.parametrize("host", ["2001:DB8::7", "2001:0db8:0::0:7", "2001:db8:0:0:0:0:0:7", "2001:db8::7"])
+@pytest.mark.parametrize(
+    ("cluster_", "spelled"), [(cluster(), "2001:db8::7"), (external(), "2001:db8:0:0:0:0:0:7")], ids=["own", "Kafka"]
+)
+async def test_an_acl_has_the_address_as_the_brokers_spell_it(cluster_: Json, spelled: str, host: str) -> None:
+    """Brokers compare texts: in another spelling, a deny would deny nothing."""
+    users = Users(kafka_user("alice", acl(host=host, type="deny"), acl(host="192.0.2.7")), cluster_, with_cluster=False)
+    await users.reconcile()
+    assert sorted(rule.host for rule in users.broker.rules) == ["192.0.2.7", spelled]
+    writes = users.broker.writes
+    users.kube.put(kafka_user("alice", acl(host="192.0.2.7"), acl(host=spelled, type="deny")))
+    await users.reconcile()
+    assert (users.broker.writes, users.ready()[1]) == (writes, "Applied")
 
 
 @pytest.mark.parametrize(

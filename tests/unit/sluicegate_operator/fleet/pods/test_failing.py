@@ -42,7 +42,12 @@ class CountingKube(MemoryKube):
             {
                 "kind": EVENT.kind,
                 "metadata": {"name": "one"},
-                "involvedObject": {"kind": "StatefulSet", "name": "shop-controllers", "uid": uid},
+                "involvedObject": {
+                    "apiVersion": "apps/v1",
+                    "kind": "StatefulSet",
+                    "name": "shop-controllers",
+                    "uid": uid,
+                },
                 "reason": "FailedCreate",
                 "message": said,
             }
@@ -140,6 +145,17 @@ async def test_a_pod_of_somebody_else_with_the_name_of_a_node_is_named() -> None
         "shop-controllers-0 does not start: NameTaken: a Pod shop-controllers-0 that does not belong to the"
         " operator exists (no StatefulSet of the cluster created it), and the operator does not change it:"
         " delete the Pod, or create the BrokerCluster with another name"
+    ]
+
+
+async def test_a_pod_of_somebody_else_that_is_being_deleted_is_to_be_waited_for() -> None:
+    kube = CountingKube()
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    kube.put({"kind": "Pod", "metadata": {"name": "shop-controllers-0", **going}})
+    assert await look(kube, shop()) == [
+        "shop-controllers-0 does not start: NameTaken: a Pod shop-controllers-0 that does not belong to the"
+        " operator exists (no StatefulSet of the cluster created it); it is being deleted: wait until it is gone, or"
+        " create the BrokerCluster with another name"
     ]
 
 

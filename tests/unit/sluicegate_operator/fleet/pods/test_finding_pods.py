@@ -33,7 +33,15 @@ def pod(name: str, role: str, ordinal: int) -> Json:
             "uid": f"uid-of-{name}",
             "labels": selector("shop", role),
             "annotations": {REVISION: "{}"},
-            "ownerReferences": [{"kind": "StatefulSet", "name": f"shop-{role}s", "uid": SET_UID, "controller": True}],
+            "ownerReferences": [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "StatefulSet",
+                    "name": f"shop-{role}s",
+                    "uid": SET_UID,
+                    "controller": True,
+                }
+            ],
         },
         "status": {"phase": "Running", "podIP": f"10.0.0.{ordinal}"},
     }
@@ -81,7 +89,11 @@ async def test_a_broker_is_fenced_if_its_pod_is_gone_or_its_name_belongs_to_a_st
     assert await fenced(CONTROLLER, FIRST) == [1]
     stranger = stripped(SECOND, *SECOND["metadata"]["labels"], annotations={}, ownerReferences=[])
     assert await fenced(CONTROLLER, FIRST, stranger) == [1]
-    controlled = stripped(SECOND, CLUSTER_LABEL, ownerReferences=[{"kind": "Job", "name": "load", "controller": True}])
+    controlled = stripped(
+        SECOND,
+        CLUSTER_LABEL,
+        ownerReferences=[{"apiVersion": "batch/v1", "kind": "Job", "name": "load", "controller": True}],
+    )
     assert await fenced(CONTROLLER, FIRST, controlled) == [1]
     evicted = stripped(SECOND, CLUSTER_LABEL) | {"status": {"phase": "Failed"}}
     assert await fenced(CONTROLLER, FIRST, evicted) == [1]
@@ -135,6 +147,13 @@ async def test_a_pod_of_a_strangers_statefulset_is_no_node() -> None:
     # Its annotation proves that a template of ours made it, before the StatefulSet was replaced.
     kept = stripped(SECOND, *SECOND["metadata"]["labels"])
     assert await fenced(CONTROLLER, FIRST, kept, foreign_set()) == []
+
+
+async def test_a_pod_of_a_statefulset_of_another_api_group_is_no_node() -> None:
+    """OpenKruise has StatefulSets, too. Without one of the API group apps, the name of the controller decides."""
+    owner = SECOND["metadata"]["ownerReferences"][0] | {"apiVersion": "apps.kruise.io/v1beta1"}
+    assert await fenced(CONTROLLER, FIRST, stripped(SECOND, annotations={}, ownerReferences=[owner])) == [1]
+    assert await fenced(CONTROLLER, FIRST, stripped(SECOND, annotations={})) == []
 
 
 async def test_a_labelled_pod_that_our_statefulset_did_not_make_is_not_listed() -> None:

@@ -81,6 +81,7 @@ def strange_set(cluster: str, owner: Json | None, **labels: str) -> Json:
 
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "strange"}
+KRUISE = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet"}
 LABELLED = {CLUSTER_LABEL: "strange"}
 MANAGED = LABELLED | {MANAGED_BY_LABEL: MANAGER}
 
@@ -90,11 +91,19 @@ MANAGED = LABELLED | {MANAGED_BY_LABEL: MANAGER}
     [
         [pod("strange", X, {"apiVersion": "v1", "kind": "Node", "name": "of no controller", "uid": "u"})],
         [pod("strange", X, {**DEPLOYMENT, "uid": "u", "controller": True})],
+        [pod("strange", X, {**KRUISE, "name": "strange-brokers", "uid": "u", "controller": True})],
         [pod("strange", X), strange_set("strange", None, **LABELLED)],
         [pod("strange", X), strange_set("strange", None)],
         [pod("strange", X), strange_set("strange", DEPLOYMENT, **MANAGED)],
     ],
-    ids=["no controller", "of a Deployment", "of a labelled set", "of a set without labels", "of a controlled set"],
+    ids=[
+        "no controller",
+        "of a Deployment",
+        "of a set of another group",
+        "of a labelled set",
+        "of a set without labels",
+        "of a controlled set",
+    ],
 )
 async def test_a_pod_or_stateful_set_of_another_user_takes_no_place(strange: list[Json]) -> None:
     fleet = Fleet(young())

@@ -271,7 +271,7 @@ async def test_a_pod_that_the_api_server_refuses_is_told_by_its_statefulset(monk
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": "one"},
-        "involvedObject": {"kind": "StatefulSet", "name": "shop-controllers"},
+        "involvedObject": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "shop-controllers"},
         "reason": "FailedCreate",
         "message": f"create Pod shop-controllers-0 in StatefulSet shop-controllers failed error: {refusal}",
         "lastTimestamp": "2026-01-01T00:00:00Z",
@@ -458,7 +458,7 @@ async def test_state_of_a_deleted_cluster_does_not_apply_to_a_new_one_with_its_n
     await reconciler.reconcile(SHOP)
     context.progress[SHOP].controller_id = 1001
     said = "create Pod shop-controllers-0 in StatefulSet shop-controllers failed error: no room"
-    of = {"kind": "StatefulSet", "name": "shop-controllers"}
+    of = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "shop-controllers"}
     event = {"kind": "Event", "metadata": {"name": "one"}, "involvedObject": of, "reason": "FailedCreate"}
     kube.put({**event, "message": said})
     # For another generation, Events are read at once.
@@ -589,8 +589,8 @@ async def test_nodes_do_not_start_without_certificates_and_a_warning_says_why() 
     await reconcile(kube)
     ready = kube.condition("BrokerCluster", "shop")
     assert (ready["status"], ready["reason"]) == ("False", "NameTaken")
-    assert "Secret shop-cluster-ca exists" in ready["message"]
+    assert "Secret shop-cluster-ca that does not belong to the operator exists" in ready["message"]
     with pytest.raises(KeyError):
         kube.take("StatefulSet", "shop-brokers")
     assert "data" in kube.take("Secret", "shop-cluster-ca")
-    assert "Secret shop-cluster-ca exists" in kube.events("NameTaken")[0]["message"]
+    assert "a Secret shop-cluster-ca that does not" in kube.events("NameTaken")[0]["message"]

@@ -4,153 +4,15 @@ The cases are all objects that the operator makes for the objects below, found b
 no line here.
 """
 
-import asyncio
-import base64
-from contextlib import suppress
 from copy import deepcopy
-from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
-from sluicegate_operator.api import BrokerCluster, parse_resource
-from sluicegate_operator.fleet.kafka.controllers import ControllerView
-from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.kube.http.errors import KubeConflictError
-from sluicegate_operator.kube.http.kinds import EVENT, Kind
-from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
-from sluicegate_operator.resources.labels import CLUSTER_ID, labels
-from sluicegate_operator.settings import read_settings
-from tests.support.fakes.kube.memory_kube import MemoryKube
-from tests.support.manifests.bad_manifests import Json, cluster, listener, observer, quota, topic
+from sluicegate_operator.kube.http.kinds import Kind
+from sluicegate_operator.resources.labels import CLUSTER_ID
 from tests.support.manifests.pipeline_manifests import SPARK, pipeline
-from tests.support.manifests.user_manifests import kafka_user
-from tests.support.processes.authority import TestAuthority
-
-KEY = ("default", "shop")
-NOW = datetime(2026, 1, 1, 20, 0, 5, tzinfo=UTC)
-"""The names of runs have the hour: cases that were found in one hour are also tested in it."""
-ROUNDS = 2
-LANDING = {"landing": {"claimName": "audit"}}
-BORN = {"uid": "of-the-shop", "creationTimestamp": "2026-01-01T00:00:00Z"}
-
-
-def shop(**spec: Any) -> Json:
-    code = {"allowConfigMapCode": True}
-    return _born(cluster(controllers={"replicas": 3}, audit=LANDING, observers=code, **spec), "of-the-shop")
-
-
-def _born(document: Json, uid: str) -> Json:
-    return document | {"metadata": document["metadata"] | BORN | {"uid": uid}}
-
-
-PEOPLES = (
-    shop(),
-    _born(listener(exposure="NodePort"), "of-the-listener"),
-    quota(),
-    topic(),
-    observer(),
-    _born(kafka_user(), "of-alice"),
-    _born(pipeline("by-job"), "of-by-job"),
-    _born(pipeline("by-apache", **SPARK, results={"uri": "s3://answers/a"}), "of-by-apache"),
-    _born(
-        pipeline("by-kubeflow", **SPARK | {"sparkOperator": "kubeflow"}, results={"uri": "s3://answers/k"}),
-        "of-by-kubeflow",
-    ),
-)
-_AUTHORITY = TestAuthority()
-_PAIR = _AUTHORITY.issue("shop")
-_PEM = {"tls.crt": _PAIR.certificate, "tls.key": _PAIR.key, "ca.crt": _AUTHORITY.pem}
-SECURED = (
-    shop(clusterCa={}),
-    _born(listener(exposure="NodePort", tls={"secretName": "shop-tls"}), "of-the-listener"),
-    {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": "shop-tls"},
-        "data": {name: base64.b64encode(pem.encode()).decode() for name, pem in _PEM.items()},
-    },
-)
-VIEW = ControllerView(
-    ClusterOverview("id", 1000, 1, 9, tuple(BrokerOverview(i, 7, "i", BrokerState.ONLINE, host="h") for i in range(3)))
-)
-
-
-class World:
-    """The operator over an API server in memory, with a controller that reports all brokers as online."""
-
-    def __init__(self, *others: Json, secured: bool = False) -> None:
-        """`secured`: with TLS between nodes and for clients, which has Secrets and takes longer."""
-        self.kube = MemoryKube(*PEOPLES, *(SECURED if secured else ()), *others)
-        settings = read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None)
-        self._context = Context(self.kube, settings)  # type: ignore[arg-type]
-        self._context.mark = lambda queue, key: None
-        self._reconcilers = reconcilers(self._context, settings)
-
-    async def settle(self) -> None:
-        async def view(*_: object) -> ControllerView:
-            return VIEW
-
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("sluicegate_operator.fleet.kubernetes.kubernetes.controller_view", view)
-            patched.setattr("sluicegate_operator.planning.rolls.start_failures.LASTING_S", 0.0)
-            patched.setattr("sluicegate_operator.handlers.reconcilers.pipelines.now", lambda: NOW)
-            for _ in range(ROUNDS):
-                for reconcile in self._reconcilers.values():
-                    await reconcile(KEY)
-
-    async def close(self) -> None:
-        await self._context.aclose()
-
-    def depart(self) -> None:
-        """Note the deletion of the cluster as the watch does."""
-        gone = parse_resource(self.kube.take("BrokerCluster", "shop"))
-        assert isinstance(gone, BrokerCluster)
-        self._context.departed[KEY] = {gone.metadata.uid: gone}
-
-    def said(self, name: str) -> list[str]:
-        """Reasons of conditions and Events that name the object."""
-        found = [item for item in self.kube.objects.values() if name in item.get("message", "")]
-        reasons = [item["reason"] for item in found if item["kind"] == EVENT.kind]
-        for item in self.kube.objects.values():
-            conditions = (item.get("status") or {}).get("conditions") or ()
-            reasons += [one["reason"] for one in conditions if name in one["message"]]
-        return reasons
-
-
-async def _made(*, secured: bool) -> list[tuple[str, str, str]]:
-    """apiVersion, kind and name of every object that is made, and of the pods that StatefulSets make."""
-    world = World(secured=secured)
-    before = set(world.kube.objects)
-    await world.settle()
-    await world.close()
-    made = [world.kube.objects[key] for key in world.kube.objects.keys() - before if key[0] != EVENT.kind]
-    sets = [item for item in made if item["kind"] == "StatefulSet"]
-    pods = [("v1", "Pod", f"{item['metadata']['name']}-0") for item in sets]
-    return sorted([(item["apiVersion"], item["kind"], item["metadata"]["name"]) for item in made] + pods)
-
-
-_SECRETS = [case for case in asyncio.run(_made(secured=True)) if case[1] == "Secret"]
-MADE = sorted({*asyncio.run(_made(secured=False)), *_SECRETS})
-ANOTHERS = [{"apiVersion": "example.org/v1", "kind": "Other", "name": "other", "uid": "x", "controller": True}]
-EARLIER = {
-    "apiVersion": "sluicegate.dev/v1alpha1",
-    "kind": "BrokerCluster",
-    "name": "shop",
-    "uid": "gone",
-    "controller": True,
-}
-MARKS: dict[str, Json] = {
-    "unmarked": {"labels": {"mine": "yes"}},
-    "controlled by another": {"labels": labels("shop"), "ownerReferences": ANOTHERS},
-    "of another cluster": {"labels": labels("another")},
-    "of an earlier cluster, unmarked": {"ownerReferences": [EARLIER]},
-    "of an owner of another group": {
-        "labels": labels("shop"),
-        "ownerReferences": [EARLIER | {"apiVersion": "example.org/v1"}],
-    },
-}
+from tests.support.worlds.foreign_worlds import ANOTHERS, MADE, MARKS, SECRETS, World, born, change_and_delete
 
 
 def test_every_kind_of_child_is_among_the_cases() -> None:
@@ -160,7 +22,7 @@ def test_every_kind_of_child_is_among_the_cases() -> None:
     assert kinds >= {"BrokerRegistration", "SparkApplication"}
     assert "shop-observers" in {name for _, _, name in MADE}
     assert len(MADE) > 25
-    assert {name for _, _, name in _SECRETS} == {
+    assert {name for _, _, name in SECRETS} == {
         "alice",
         "shop-cluster-ca",
         "shop-cluster-tls",
@@ -184,7 +46,7 @@ async def test_an_object_of_somebody_else_is_left_alone_and_named(
     if kind == "PersistentVolumeClaim" or name == "shop-observers":
         assert "StatefulSet" not in {kind for kind, _, _ in world.kube.objects}, "pods would mount it"
     if marks == "unmarked":
-        await _change_and_delete(world)
+        await change_and_delete(world)
         assert world.kube.take(kind, name) == before
     await world.close()
 
@@ -206,12 +68,12 @@ async def test_an_object_of_somebody_else_that_replaces_a_child_is_left_alone(
     before = deepcopy(world.kube.take(kind, name))
     await world.settle()
     assert world.kube.take(kind, name) == before
-    await _change_and_delete(world)
+    await change_and_delete(world)
     assert world.kube.take(kind, name) == before
     await world.close()
 
 
-HANDED_OVER = ("ConfigMap", "CronJob", "NetworkPolicy", "ScheduledSparkApplication", "Service")
+HANDED_OVER = ("BrokerRegistration", "ConfigMap", "CronJob", "NetworkPolicy", "ScheduledSparkApplication", "Service")
 """Kinds of children that the operator deletes by name, and that a user can take over by their labels."""
 
 
@@ -233,28 +95,13 @@ async def test_a_child_that_somebody_takes_over_a_moment_before_its_deletion_sta
 
     world.kube.delete = late  # type: ignore[method-assign]
     other_mode = pipeline("by-job", **SPARK, results={"uri": "s3://answers/j"})
-    world.kube.put(_born(other_mode, "of-by-job"))
-    with suppress(KubeConflictError):
-        await world.settle()
-    with suppress(KubeConflictError):
-        await _change_and_delete(world)
-    assert {kind for kind, _ in taken} >= {"NetworkPolicy", "CronJob"}
+    world.kube.put(born(other_mode, "of-by-job"))
+    world.conflicts = (KubeConflictError,)
+    await world.settle()
+    await change_and_delete(world)
+    assert {kind for kind, _ in taken} >= {"BrokerRegistration", "CronJob", "NetworkPolicy", "Service"}
     assert [key for key in taken if (key[0], "default", key[1]) not in world.kube.objects] == []
     await world.close()
-
-
-async def _change_and_delete(world: World) -> None:
-    """Make changes that delete children: other numbers, disabled fields, and the end of their owners."""
-    world.kube.put(shop(storage={"deleteClaims": True}, networkPolicies=False, brokers=_brokers(2)))
-    await world.settle()
-    world.depart()
-    for item in PEOPLES:
-        world.kube.remove(item["kind"], item["metadata"]["name"])
-    await world.settle()
-
-
-def _brokers(replicas: int) -> Json:
-    return {"replicas": replicas, "storage": {"size": "20Gi"}}
 
 
 @pytest.mark.parametrize("secured", [False, True], ids=["plain", "secured"])
@@ -279,7 +126,7 @@ async def test_objects_with_the_labels_of_children_and_other_names_are_left_alon
     world = World(*others, secured=secured)
     before = [deepcopy(world.kube.take(item["kind"], item["metadata"]["name"])) for item in others]
     await world.settle()
-    await _change_and_delete(world)
+    await change_and_delete(world)
     assert [world.kube.take(item["kind"], item["metadata"]["name"]) for item in others] == before
     await world.close()
 
@@ -303,7 +150,7 @@ async def test_a_claim_that_another_object_controls_is_left_alone_with_all_marks
     world.kube.put(theirs)
     before = deepcopy(world.kube.take("PersistentVolumeClaim", name))
     await world.settle()
-    await _change_and_delete(world)
+    await change_and_delete(world)
     assert world.kube.take("PersistentVolumeClaim", name) == before
     await world.close()
 

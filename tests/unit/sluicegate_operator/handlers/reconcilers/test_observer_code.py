@@ -43,6 +43,16 @@ async def test_modules_are_held_from_our_config_map_alone(has: Any, kept: Json) 
     assert kube.take("ConfigMap", "shop-observers")["data"] == kept
 
 
+async def test_an_immutable_config_map_is_named_with_what_to_do() -> None:
+    found = parse_resource(cluster(observers={"allowConfigMapCode": True}))
+    assert isinstance(found, BrokerCluster)
+    kube = MemoryKube(config_map(**labels("shop", "broker")) | {"data": GIVEN, "immutable": True})
+    code = CodeInConfigMaps(Context(kube, read_settings({}, None, None, None)))  # type: ignore[arg-type]
+    await code.give(found, ObserverPlan(), keeps=True)
+    with pytest.raises(KubeError, match=r"delete it \(kubectl delete configmap shop-observers\)"):
+        await code.give(found, ObserverPlan(), keeps=False)
+
+
 class Protecting(MemoryKube):
     """Refuses to read the ConfigMap `secret`, at first or permanently."""
 

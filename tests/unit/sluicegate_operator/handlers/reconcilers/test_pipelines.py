@@ -8,8 +8,9 @@ import pytest
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.reconcilers.pipelines import PipelineReconciler
-from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
 from sluicegate_operator.kube.http.kinds import SPARK_APPLICATION, Kind
+from sluicegate_operator.resources.audit.audit_spark import KEPT
 from sluicegate_operator.settings import read_settings
 from tests.support.audit.pipeline_runs import SUMMARY, job, job_pod, spark_run, time, waiting_pod
 from tests.support.fakes.kube.memory_kube import MemoryKube
@@ -190,7 +191,7 @@ async def test_a_job_that_cannot_create_pods_reports_why_and_is_checked_again() 
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": "one"},
-        "involvedObject": {"kind": "Job", "name": "daily-1"},
+        "involvedObject": {"apiVersion": "batch/v1", "kind": "Job", "name": "daily-1"},
         "type": "Warning",
         "reason": "FailedCreate",
         "message": f"Error creating: {refusal}",
@@ -239,6 +240,25 @@ async def test_apaches_spark_operator_is_given_one_application_for_each_time() -
     assert shop.kube.names("SparkApplication") == [], "somebody has taken it away, and that time is past"
 
 
+async def test_a_run_that_somebody_takes_over_a_moment_before_its_deletion_stays() -> None:
+    ended = [spark_run(f"daily-{number}", "Succeeded", made=number) for number in range(1, KEPT + 2)]
+    document = pipeline(**SPARK)
+    document["metadata"] |= {"uid": "u"}
+    shop = Shop(LANDED, document, *ended)
+    delete = shop.kube.delete
+
+    async def late(kind: Kind, namespace: str, name: str, **seen: str) -> None:
+        found = shop.kube.take(kind.kind, name)
+        [owner] = found["metadata"]["ownerReferences"]
+        shop.kube.put(found | {"metadata": found["metadata"] | {"ownerReferences": [owner | {"uid": "theirs"}]}})
+        await delete(kind, namespace, name, **seen)
+
+    shop.kube.delete = late  # type: ignore[method-assign]
+    with pytest.raises(KubeConflictError):
+        await shop.reconcile()
+    assert "daily-1" in shop.kube.names("SparkApplication")
+
+
 async def test_a_run_of_an_earlier_pipeline_of_the_name_is_none_and_is_waited_for() -> None:
     document = pipeline(**SPARK)
     document["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z", "uid": "u"}
@@ -259,13 +279,22 @@ async def test_a_run_of_an_earlier_pipeline_of_the_name_is_none_and_is_waited_fo
 
 async def test_a_foreign_job_with_the_pipelines_label_is_not_a_run() -> None:
     theirs = job("load", "Failed")
-    theirs["metadata"]["ownerReferences"] = [{"kind": "CronJob", "name": "load", "uid": "x", "controller": True}]
+    theirs["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch/v1", "kind": "CronJob", "name": "load", "uid": "x", "controller": True}
+    ]
     shop = Shop(LANDED, pipeline(), theirs)
     await shop.reconcile()
     assert "lastRun" not in shop.status()
+    copied = job("copied", "Failed")
+    copied["metadata"]["labels"] = {"sluicegate.dev/pipeline": "daily"}
+    shop.kube.put(copied)
+    await shop.reconcile()
+    assert "lastRun" not in shop.status(), "a user who starts a run copies all labels of the template"
     by_hand = job("daily-by-hand", "Complete")
     uid = shop.kube.take("CronJob", "daily")["metadata"]["uid"]
-    by_hand["metadata"]["ownerReferences"] = [{"kind": "CronJob", "name": "daily", "uid": uid, "controller": True}]
+    by_hand["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch/v1", "kind": "CronJob", "name": "daily", "uid": uid, "controller": True}
+    ]
     shop.kube.put(by_hand)
     await shop.reconcile()
     assert shop.status()["lastRun"]["name"] == "daily-by-hand"
@@ -279,7 +308,9 @@ async def test_a_run_of_an_earlier_pipeline_of_the_name_is_not_reported(born: in
     document["metadata"] = {**document["metadata"], "uid": "new", "creationTimestamp": time(born)}
     old = job("daily-1", "Complete", made=1)
     if of:
-        old["metadata"]["ownerReferences"] = [{"kind": "CronJob", "name": of, "uid": "earlier", "controller": True}]
+        old["metadata"]["ownerReferences"] = [
+            {"apiVersion": "batch/v1", "kind": "CronJob", "name": of, "uid": "earlier", "controller": True}
+        ]
     shop = Shop(LANDED, document)
     await shop.reconcile()
     shop.kube.put(old)
@@ -294,7 +325,7 @@ async def test_events_of_an_earlier_job_of_the_name_are_ignored() -> None:
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": "one"},
-        "involvedObject": {"kind": "Job", "name": "daily-1", "uid": "of the one before"},
+        "involvedObject": {"apiVersion": "batch/v1", "kind": "Job", "name": "daily-1", "uid": "of the one before"},
         "type": "Warning",
         "reason": "FailedCreate",
         "message": "Error creating: exceeded quota",

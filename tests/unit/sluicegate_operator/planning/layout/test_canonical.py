@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
 from broker_runtime.config.keys.authorizer import principals
 from broker_runtime.config.keys.requests import items_overrides
-from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
+from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.api.configs.config_defaults import BROKER_DEFAULTS
 from sluicegate_operator.api.configs.config_keys import BROKER_CONFIG, DYNAMIC_CONFIG_KEYS, TOPIC_CONFIG, WINDOW_KEYS
 from sluicegate_operator.api.configs.config_orders import BROKER_ORDERS
@@ -21,21 +21,17 @@ from sluicegate_operator.api.schema.config_values import ConfigValue, Matching, 
 from sluicegate_operator.api.schema.quantities import amount, canonical_quantity
 from sluicegate_operator.api.schema.rules import Model
 from sluicegate_operator.planning.layout.broker_config import plan_broker_config
-from sluicegate_operator.planning.layout.canonical import canonical_properties, same_broker_value, same_topic_value
+from sluicegate_operator.planning.layout.canonical import same_broker_value, same_topic_value
 from sluicegate_operator.planning.layout.children import wanted_revision
 from sluicegate_operator.planning.layout.cluster_layout import Role, plan_cluster
-from sluicegate_operator.planning.layout.listener_security import security_properties
 from sluicegate_operator.planning.layout.preview_nodes import NodeKind, preview_restarts
 from sluicegate_operator.planning.layout.restart_reasons import NodeRevision, decode_revision, restart_reasons
 from sluicegate_operator.planning.limits.limits import ObservedLimits
 from sluicegate_operator.planning.topics.topics import ObservedTopic, diff_topic
 from tests.support.manifests.bad_manifests import Json, cluster, external, topic
-from tests.support.manifests.listener_manifests import authenticating
 
 STATIC = sorted(set(BROKER_CONFIG) - DYNAMIC_CONFIG_KEYS)
 LANDING = {"claimName": "audit"}
-KEYS = "https://id.example.org/Keys"
-_CASE, _PORT = ({"jwksEndpointUri": uri} for uri in (KEYS.lower(), KEYS.replace("org/", "org:444/")))
 
 
 def shop(**spec: Any) -> BrokerCluster:
@@ -163,41 +159,6 @@ def parsed(key: ConfigKey, value: ConfigValue, text: str) -> object:
     return str(found).lower() if meaning == "word" else found
 
 
-@pytest.mark.parametrize(
-    ("type_", "one", "same", "other"),
-    [
-        ("oauth", {}, {"userNameClaim": "sub"}, {"userNameClaim": "email"}),
-        ("oauth", {"audiences": ["a", "b"]}, {"audiences": ["b", "a", "b"]}, {"audiences": ["a", "c"]}),
-        ("serviceAccount", {}, {"audiences": ["sluicegate"]}, {"audiences": ["other"]}),
-        ("serviceAccount", {"audiences": ["a", "b"]}, {"audiences": ["b", "a"]}, {"audiences": ["a"]}),
-        ("oauth", {"audiences": ["a", "b"]}, {"audiences": [" b", "a "]}, {"audiences": ["a", "B"]}),
-        ("oauth", {"jwksEndpointUri": KEYS}, {"jwksEndpointUri": KEYS.replace("id.example", "ID.Example")}, _CASE),
-        ("oauth", {"jwksEndpointUri": KEYS}, {"jwksEndpointUri": KEYS.replace("org/", "org:443/")}, _PORT),
-    ],
-    ids=[
-        "default claim",
-        "order of audiences",
-        "default audience",
-        "order of an account's audiences",
-        "spaces around audiences",
-        "case of a host",
-        "default port",
-    ],
-)
-def test_another_spelling_of_a_listeners_authentication_restarts_nothing(
-    type_: str, one: Json, same: Json, other: Json
-) -> None:
-    def secured(fields: Json) -> BrokerListener:
-        where = {"jwksEndpointUri": KEYS} if type_ == "oauth" else {}
-        found = parse_resource(authenticating(type_, **where | fields))
-        assert isinstance(found, BrokerListener)
-        return found
-
-    first, second, third = (canonical_properties(security_properties([secured(each)])) for each in (one, same, other))
-    assert first == second
-    assert first != third
-
-
 def test_defaults_are_the_brokers() -> None:
     expected = {}
     for key in {*STATIC, *WINDOW_KEYS, *(key for order in BROKER_ORDERS for key in order.defaults)}:
@@ -292,6 +253,10 @@ EQUAL: dict[str, list[Json]] = {
         {"audit": {"landing": {"uri": "s3://audit/shop?endpoint_override=https://minio.example.org:443/"}}},
         {"audit": {"landing": {"uri": "s3://audit/shop?endpoint_override=HTTPS://Minio.Example.org&scheme=https"}}},
     ],
+    "an endpoint of a store at an IPv6 address": [
+        {"audit": {"landing": {"uri": "s3://audit/shop?endpoint_override=http://[2001:db8::7]:9000"}}},
+        {"audit": {"landing": {"uri": "s3://audit/shop?endpoint_override=http://[2001:DB8:0::7]:09000"}}},
+    ],
     "an endpoint of a store without a scheme": [
         {"audit": {"landing": {"uri": "s3://audit/shop?endpoint_override=minio&scheme=http"}}},
         {"audit": {"landing": {"uri": "s3://audit/shop?endpoint_override=Minio:80&scheme=http"}}},
@@ -323,6 +288,12 @@ EQUAL: dict[str, list[Json]] = {
         {"image": f"sluicegate@{DIGEST}"},
         {"image": f"docker.io/library/sluicegate:latest@{DIGEST}"},
     ],
+    "an image of a registry in upper case": [
+        {"image": "registry.example.org/acme/s:1"},
+        {"image": "Registry.Example.org/acme/s:1"},
+        {"image": "registry.example.org:443/acme/s:1"},
+    ],
+    "an image of Docker Hub in upper case": [{"image": "acme/s:1"}, {"image": "Docker.IO/acme/s:1"}],
     "the newest image of a registry": [
         {"image": "registry.example.org:5000/acme/s"},
         {"image": "registry.example.org:5000/acme/s:latest"},

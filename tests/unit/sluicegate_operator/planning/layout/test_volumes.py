@@ -1,10 +1,12 @@
 """Volumes grow with spec.storage, claim by claim, and the status meanwhile."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, parse_resource
+from sluicegate_operator.api.schema.quantities import stored_amount
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.planning.layout.volumes import Growth, Volume, VolumesSeen, plan_volumes, volumes_seen
 from tests.support.manifests.bad_manifests import cluster
@@ -39,6 +41,15 @@ def test_equal_sizes_are_equal_however_they_are_written() -> None:
     counts = {Role.BROKER: 1, Role.CONTROLLER: 0}
     plan = plan_volumes(shop("1024Mi"), [volume(0)], counts)
     assert (plan.grow, plan.make) == ((), ())
+
+
+@pytest.mark.parametrize("stored", ["4e9", "4E9", "4000000000", "4G", "4.e9", "4000000000000m"])
+def test_sizes_of_claims_are_read_as_the_api_server_may_return_them(stored: str) -> None:
+    """A user who hands a claim over, or who has created its volume, may have written any quantity."""
+    assert [stored_amount(text) for text in (stored, "4e3M")] == [Decimal(4 * 10**9), Decimal(0)]
+    there = volume(0, stored, capacity=stored)
+    assert plan_volumes(shop("2Gi"), [there], {Role.BROKER: 1, Role.CONTROLLER: 0}).grow == ()
+    assert seen(there, count=1).status.growing == ()
 
 
 def test_a_claim_that_is_not_bound_waits_and_that_is_said() -> None:

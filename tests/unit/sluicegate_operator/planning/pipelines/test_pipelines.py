@@ -265,12 +265,20 @@ def test_a_retried_run_is_running_and_a_run_without_a_pod_has_its_jobs_state() -
 def test_a_pod_of_an_earlier_job_of_the_name_is_ignored(uid: str, state: str) -> None:
     made = job("a")
     pod = job_pod("a", 1, "old trouble")
-    pod["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "a", "uid": uid, "controller": True}]
+    pod["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": uid, "controller": True}
+    ]
     (run,) = pipeline_runs([{**made, "metadata": {**made["metadata"], "uid": "now"}}], [pod])
     assert (run.state, run.has_pod) == (state, uid == "now")
 
 
-@pytest.mark.parametrize("owner", [{"kind": "ReplicaSet", "name": "a"}, {"kind": "Job", "name": "b"}])
+@pytest.mark.parametrize(
+    "owner",
+    [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "a"},
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "b"},
+    ],
+)
 def test_a_pod_that_another_object_controls_is_ignored(owner: Json) -> None:
     """Other clients may copy the labels of a run's pod into a template."""
     made = job("a")
