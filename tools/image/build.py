@@ -19,7 +19,7 @@ from tools.image import archive, base, bytecode, definition, layer, sbom, site_p
 from tools.image.apt import Apt, Package
 from tools.image.definition import Image
 from tools.image.errors import ImageError
-from tools.pins import PinsError, needed, of_extras, parse, read_pyproject
+from tools.pins import PinsError, needed, parse, read_pyproject
 
 ROOT = Path(__file__).parents[2]
 _HERE = Path(__file__).parent
@@ -59,7 +59,7 @@ def build(image: Image, folder: Path) -> Built:
     lowest = _base_layer(image)
     site_packages.check_python(lowest.python)
     site = definition.SITE.format(python=lowest.python)
-    requirements = of_extras(pyproject["project"], image.extras)
+    requirements = image.requirements(pyproject["project"])
     needed, components = _python_layer(lowest, site, requirements)
     components = [*lowest.components, *components]
     components.append(sbom.Component("pypi", pyproject["project"]["name"], version, pyproject["project"]["license"]))
