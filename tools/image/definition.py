@@ -64,8 +64,9 @@ class Image:
     def reference(self, version: str) -> str:
         return f"{self.name}:{version}{self.suffix}"
 
-    def file_name(self, version: str) -> str:
-        return f"{self.name}-{version}{self.suffix}.tar"
+    def file_name(self, version: str, architecture: str | None = None) -> str:
+        """Return the name of the archive; with the architecture if one was asked for."""
+        return f"{self.name}-{version}{self.suffix}{f'-{architecture}' if architecture else ''}.tar"
 
 
 IMAGES = {

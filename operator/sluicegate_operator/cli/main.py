@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ModuleNotFoundError as error:
         extra = extra_of(error.name)
         if extra is None:
-            raise
+            sys.exit(f"sluicegate: {error.name} is not installed: pip install sluicegate")
         refuse(extra, f"sluicegate {given[0]}" if chosen else "sluicegate")
 
 
