@@ -220,6 +220,17 @@ up: venv  ## run examples/quickstart on this machine until Ctrl-C
 image: venv  ## images as archives in dist/, on Debian without a builder: make image IMAGES="slim landing client audit"
 	@$(BIN)/python -m tools.image --builder $(BUILDER) $(IMAGES)
 
+# For example `--architecture amd64`, `--image none` or `--check-twice --fresh-layers`.
+RELEASE ?=
+.PHONY: release
+release: venv  ## all artefacts of the version of pyproject.toml in dist/, from a clean checkout on Debian: docs/releasing.md
+	PYTHONPATH=.:operator $(BIN)/python -m tools.release $(RELEASE)
+
+.PHONY: release-version
+release-version: helm  ## write a new version into all files, and head its section of CHANGELOG.md: make release-version VERSION=1.2.3
+	@PYTHONPATH=.:operator $(BIN)/python -m tools.release --set-version $(VERSION)
+	@$(MAKE) --no-print-directory crds chart
+
 .PHONY: bench
 bench: setup-all .venv-runtime/.installed  ## benchmarks against Apache Kafka 4.3.0; writes benchmarks/results/
 	$(BIN)/python -m benchmarks

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None, stopped: Event) -> int:
     try:
         code: int = given.run(given, stopped, lambda: time.time_ns() // 1000)
     except ModuleNotFoundError as error:
-        print(f"{error.name} is not installed: pip install '.[audit]' in this project's repository", file=sys.stderr)
+        print(f"{error.name} is not installed: pip install 'sluicegate[audit]'", file=sys.stderr)
         return commands.BAD_USE
     except BrokenPipeError:
         # The reader has closed the pipe (`| head`): nothing may be written to it at exit either.

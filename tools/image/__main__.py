@@ -18,6 +18,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.image", description=__doc__)
     parser.add_argument("images", nargs="*", metavar="image", help=f"{', '.join(IMAGES)}; default: all of them")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="the folder for archives (default: dist/)")
+    parser.add_argument(
+        "--architecture",
+        choices=("amd64", "arm64"),
+        help="build for this architecture of Debian's, and name it in the archive's name; default: this machine's",
+    )
     parser.add_argument("--root", type=Path, help="also write the image's files to this folder")
     parser.add_argument(
         "--builder",
@@ -47,7 +52,7 @@ def _make(name: str, given: argparse.Namespace) -> None:
         builders.build(builder, name, image, version, ROOT)
         sys.stdout.write(f"{builder} has {image.reference(version)}\n")
         return
-    built = build(image, given.out)
+    built = build(image, given.out, given.architecture)
     if given.root is not None:
         archive.unpack(built.path, given.root)
     sys.stdout.write(f"{built.path} {built.reference} {built.size / 1e6:.0f} MB {built.digest}\n")

@@ -34,9 +34,12 @@ class Package:
 
 
 class Apt:
-    """apt with its lists in `folder`. Methods raise ImageError."""
+    """apt with its lists in `folder`, for an `architecture` of Debian's or else this machine's.
 
-    def __init__(self, folder: Path) -> None:
+    Methods raise ImageError.
+    """
+
+    def __init__(self, folder: Path, architecture: str | None = None) -> None:
         self._folder = folder
         self._archives = folder / "archives"
         self._lists = folder / "lists"
@@ -46,6 +49,8 @@ class Apt:
         status.touch()
         self._options = [f"-oDir::State={folder}", f"-oDir::State::lists={self._lists}"]
         self._options += [f"-oDir::State::status={status}", f"-oDir::Cache={folder}"]
+        if architecture is not None:
+            self._options += [f"-oAPT::Architecture={architecture}", f"-oAPT::Architectures={architecture}"]
         self._options += [f"-oAPT::Sandbox::User={'root' if os.geteuid() == 0 else ''}", "-oAPT::Get::Assume-Yes=1"]
 
     def update(self, *, now_s: float | None = None) -> None:

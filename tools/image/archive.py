@@ -74,6 +74,31 @@ def documents(reference: str, config: dict[str, Any], layers: Sequence[Layer], a
     return Documents(files, _digest(manifest))
 
 
+def artifact(
+    tag: str, config_type: str, config: bytes, content_type: str, content: Layer, annotations: dict[str, str]
+) -> Documents:
+    """Return the JSON files of an archive whose one layer is no layer of an image, such as Helm's chart. Pure."""
+    manifest = _packed(
+        {
+            "schemaVersion": 2,
+            "mediaType": f"{_OCI}.manifest.v1+json",
+            "config": _described(config_type, config),
+            "layers": [{"mediaType": content_type, "digest": content.digest, "size": content.size}],
+            "annotations": annotations,
+        }
+    )
+    entry = _described(f"{_OCI}.manifest.v1+json", manifest)
+    entry["annotations"] = {"org.opencontainers.image.ref.name": tag}
+    index = {"schemaVersion": 2, "mediaType": f"{_OCI}.index.v1+json", "manifests": [entry]}
+    files = {
+        "oci-layout": _packed({"imageLayoutVersion": "1.0.0"}),
+        "index.json": _packed(index),
+        _blob(_digest(config)): config,
+        _blob(_digest(manifest)): manifest,
+    }
+    return Documents(files, _digest(manifest))
+
+
 def write(place: Path, described: Documents, layers: Sequence[Layer]) -> None:
     """Write the archive atomically: a complete draft is renamed to `place`."""
     draft = place.with_name(f".{place.name}.part")

@@ -19,7 +19,7 @@ from tools.image import archive, base, bytecode, definition, layer, sbom, site_p
 from tools.image.apt import Apt, Package
 from tools.image.definition import Image
 from tools.image.errors import ImageError
-from tools.pins import PinsError, needed, of_extras, parse, read_pyproject
+from tools.pins import PinsError, needed, parse, read_pyproject
 
 ROOT = Path(__file__).parents[2]
 _HERE = Path(__file__).parent
@@ -52,19 +52,26 @@ class _Base:
     architecture: str
 
 
-def build(image: Image, folder: Path) -> Built:
-    """Write the image and its list of parts into `folder`. Raises ImageError."""
+def build(image: Image, folder: Path, architecture: str | None = None) -> Built:
+    """Write the image and its list of parts into `folder`. Raises ImageError.
+
+    The image is for an `architecture` of Debian's, or else for this machine. No program of the image's architecture
+    runs here: the bytecode of another architecture is compiled by this machine's image, with the same Python.
+    """
     pyproject = read_pyproject(ROOT)
     version = pyproject["project"]["version"]
-    lowest = _base_layer(image)
+    lowest = _base_layer(image, architecture)
+    compiler = lowest if architecture is None else _base_layer(image, None)
+    if compiler.python != lowest.python:
+        raise ImageError(f"Debian has Python {lowest.python} for {architecture} and {compiler.python} for this machine")
     site_packages.check_python(lowest.python)
     site = definition.SITE.format(python=lowest.python)
-    requirements = of_extras(pyproject["project"], image.extras)
-    needed, components = _python_layer(lowest, site, requirements)
+    requirements = image.requirements(pyproject["project"])
+    needed, components = _python_layer(lowest, compiler.root, site, requirements, architecture)
     components = [*lowest.components, *components]
     components.append(sbom.Component("pypi", pyproject["project"]["name"], version, pyproject["project"]["license"]))
     folder.mkdir(parents=True, exist_ok=True)
-    place = folder / image.file_name(version)
+    place = folder / image.file_name(version, architecture)
     parts = place.with_suffix(".cdx.json")
     reference = image.reference(version)
     parts.write_text(sbom.document(image.name, reference.partition(":")[2], components), encoding="utf-8")
@@ -73,7 +80,7 @@ def build(image: Image, folder: Path) -> Built:
         (own / site).mkdir(parents=True)
         site_packages.copy_own(own, own / site, ROOT, pyproject)
         site_packages.put_on_path(own, [f"/{site}/{program}" for program in image.programs])
-        bytecode.compile_all(lowest.root, own, [site])
+        bytecode.compile_all(compiler.root, own, [site])
         (own / SBOM_PLACE).parent.mkdir(parents=True)
         shutil.copy(parts, own / SBOM_PLACE)
         layers = [lowest.layer, needed, layer.write(own, scratch / "layer.tar", "this project's code")]
@@ -110,8 +117,9 @@ def cache_folder() -> Path:
     return folder
 
 
-def _base_layer(image: Image) -> _Base:
-    apt = Apt(cache_folder() / "apt")
+def _base_layer(image: Image, architecture: str | None) -> _Base:
+    compiler = None if architecture is None else _base_layer(image, None).root
+    apt = Apt(cache_folder() / f"apt{f'-{architecture}' if architecture else ''}", architecture)
     apt.update()
     packages = apt.resolve(image.packages, definition.NOT_NEEDED)
     key = _key([*_own_modules("base"), *(f"{package.file} {package.sha256}" for package in packages)])
@@ -121,18 +129,20 @@ def _base_layer(image: Image) -> _Base:
         _progress(f"unpacking {len(packages)} packages of Debian ...")
         root = place / "root"
         python = base.make(root, packages, files)
-        bytecode.compile_all(root, root, [f"usr/lib/python{python}"])
+        bytecode.compile_all(compiler or root, root, [f"usr/lib/python{python}"])
         _keep(place, layer.write(root, place / "layer.tar", "packages of Debian"), _of_debian(packages))
         (place / "python").write_text(python, encoding="utf-8")
 
     place = obtained(cache_folder() / f"base-{key}", _is_complete, make)
     lowest, components = _kept(place)
-    architecture = next(package.architecture for package in packages if package.architecture != "all")
+    found = next(package.architecture for package in packages if package.architecture != "all")
     python = (place / "python").read_text(encoding="utf-8")
-    return _Base(place / "root", lowest, components, python, architecture)
+    return _Base(place / "root", lowest, components, python, found)
 
 
-def _python_layer(lowest: _Base, site: str, requirements: list[str]) -> tuple[layer.Layer, list[sbom.Component]]:
+def _python_layer(
+    lowest: _Base, compiler: Path, site: str, requirements: list[str], architecture: str | None
+) -> tuple[layer.Layer, list[sbom.Component]]:
     try:
         pins = needed(parse((ROOT / "constraints.txt").read_text(encoding="utf-8")), requirements)
     except PinsError as error:
@@ -143,8 +153,8 @@ def _python_layer(lowest: _Base, site: str, requirements: list[str]) -> tuple[la
         _progress(f"installing {', '.join(requirements)} ...")
         root = place / "root"
         (root / site).mkdir(parents=True)
-        site_packages.install(root / site, lines)
-        bytecode.compile_all(lowest.root, root, [site])
+        site_packages.install(root / site, lines, architecture)
+        bytecode.compile_all(compiler, root, [site])
         found = [file.read_text(encoding="utf-8") for file in sorted((root / site).glob("*.dist-info/METADATA"))]
         written = layer.write(root, place / "layer.tar", "packages of Python")
         shutil.rmtree(root)

@@ -1,7 +1,10 @@
 """Definition of each image: Debian packages, this project's extras, names and settings. Data only."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from tools.pins import of_extras
 
 USER_ID = 10001
 """Id of the user of pods that the operator creates. Each image has a passwd entry for this user."""
@@ -51,12 +54,19 @@ class Image:
     suffix: str = ""
     programs: tuple[str, ...] = ()
     """Paths below SITE of programs that pods call by name."""
+    has_commands: bool = True
+    """Whether the image has the packages that the command line needs."""
+
+    def requirements(self, project: Mapping[str, Any]) -> list[str]:
+        """Return the Python packages of the image. `project` is [project] of pyproject.toml."""
+        return of_extras(project if self.has_commands else {**project, "dependencies": []}, self.extras)
 
     def reference(self, version: str) -> str:
         return f"{self.name}:{version}{self.suffix}"
 
-    def file_name(self, version: str) -> str:
-        return f"{self.name}-{version}{self.suffix}.tar"
+    def file_name(self, version: str, architecture: str | None = None) -> str:
+        """Return the name of the archive; with the architecture if one was asked for."""
+        return f"{self.name}-{version}{self.suffix}{f'-{architecture}' if architecture else ''}.tar"
 
 
 IMAGES = {
@@ -67,7 +77,7 @@ IMAGES = {
         ("broker", "landing", "operator"),
         suffix="-landing",
     ),
-    "client": Image("sluicegate", "A Kafka client for examples", ("client",), suffix="-client"),
+    "client": Image("sluicegate", "A Kafka client for examples", ("client",), suffix="-client", has_commands=False),
     "audit": Image(
         "sluicegate-audit",
         "The audit pipeline with Spark and Java",

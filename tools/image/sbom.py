@@ -1,4 +1,4 @@
-"""The list of an image's parts in CycloneDX format. Pure."""
+"""The list of an artefact's parts in CycloneDX format. Pure."""
 
 import json
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, order=True)
 class Component:
-    """A part of an image: a package of Debian ("deb") or of Python ("pypi"), by its name in the registry."""
+    """A part of an artefact, by its name in a registry: of Debian ("deb"), Python ("pypi"), Helm, or images ("oci")."""
 
     kind: str
     name: str
@@ -45,8 +45,11 @@ def from_json(text: str) -> list[Component]:
     return [Component(**fields) for fields in json.loads(text)]
 
 
-def document(name: str, version: str, components: Iterable[Component]) -> str:
-    """Return the list of an image's parts, without a time or serial number: the same image gives the same document."""
+def document(name: str, version: str, components: Iterable[Component], kind: str = "container") -> str:
+    """Return the list of an artefact's parts, without a time or serial number.
+
+    The same artefact gives the same document. `kind` is CycloneDX's type of the artefact.
+    """
     listed = []
     for component in sorted(set(components)):
         entry: dict[str, Any] = {"type": "library", "name": component.name, "version": component.version}
@@ -54,7 +57,7 @@ def document(name: str, version: str, components: Iterable[Component]) -> str:
         if component.licence:
             entry["licenses"] = [{"license": {"name": component.licence}}]
         listed.append(entry)
-    about = {"component": {"type": "container", "name": name, "version": version, "bom-ref": f"{name}:{version}"}}
+    about = {"component": {"type": kind, "name": name, "version": version, "bom-ref": f"{name}:{version}"}}
     return json.dumps(
         {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "metadata": about, "components": listed},
         indent=1,

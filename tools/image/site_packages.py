@@ -12,6 +12,13 @@ from tools.image.errors import ImageError
 from tools.image.trimming import unneeded_of_python
 
 _TIMEOUT_S = 1800.0
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+"""Names that wheels have for Debian's architectures."""
+_LIBRARY_MINORS = range(17, 37)
+"""Minor versions of the C library 2.x whose wheels run on Debian 12 and later."""
+WITHOUT_WHEEL = ("pyspark",)
+"""Packages that are published as source only. They have no compiled part, so they are the same for each architecture.
+"""
 _SCRIPT = """#!/usr/bin/python3
 import sys
 
@@ -31,26 +38,44 @@ def check_python(version: str) -> None:
         )
 
 
-def install(site: Path, requirements: Sequence[str]) -> None:
+def install(site: Path, requirements: Sequence[str], architecture: str | None = None) -> None:
     """Install pinned packages with pip, and remove files that no program here uses. Raises ImageError.
 
-    Each requirement has the sums of its files, which pip checks.
+    Each requirement has the sums of its files, which pip checks. The packages are those for an `architecture` of
+    Debian's, or else for this machine.
     """
-    command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile"]
-    command += ["--no-warn-conflicts", "--no-deps", "--no-build-isolation", "--require-hashes"]
-    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
-        file.write("".join(f"{line}\n" for line in requirements))
-        file.flush()
-        command += ["--target", str(site), "--requirement", file.name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-    if done.returncode != 0:
-        raise ImageError(f"pip could not install the packages of constraints.txt: {done.stderr.strip()[-2000:]}")
+    if architecture is None:
+        _pip(site, requirements)
+    else:
+        sources = [line for line in requirements if line.partition("==")[0] in WITHOUT_WHEEL]
+        _pip(site, [line for line in requirements if line not in sources], *wheels_for(architecture))
+        if sources:
+            _pip(site, sources)
     for path in sorted(site.rglob("*")):
         if path.is_file() and unneeded_of_python(path.relative_to(site).as_posix()):
             path.unlink()
     for folder in sorted((path for path in site.rglob("*") if path.is_dir()), reverse=True):
         if not any(folder.iterdir()):
             folder.rmdir()
+
+
+def wheels_for(architecture: str) -> list[str]:
+    """Return the options with which pip takes the wheels of Linux on an architecture of Debian's."""
+    machine = _MACHINES[architecture]
+    names = [f"manylinux_2_{minor}_{machine}" for minor in _LIBRARY_MINORS] + [f"manylinux2014_{machine}"]
+    return ["--only-binary=:all:", *(part for name in names for part in ("--platform", name))]
+
+
+def _pip(site: Path, requirements: Sequence[str], *options: str) -> None:
+    command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile"]
+    command += ["--no-warn-conflicts", "--no-deps", "--no-build-isolation", "--require-hashes"]
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
+        file.write("".join(f"{line}\n" for line in requirements))
+        file.flush()
+        command += [*options, "--target", str(site), "--requirement", file.name]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        raise ImageError(f"pip could not install the packages of constraints.txt: {done.stderr.strip()[-2000:]}")
 
 
 def copy_own(root: Path, site: Path, source: Path, pyproject: dict[str, Any]) -> None:

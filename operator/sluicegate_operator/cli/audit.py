@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from sluicegate_operator.cli.extras import is_missing, require, sentence
 from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption
 from sluicegate_operator.fleet.local.local_data import DataDirError
 from sluicegate_operator.local.audit import LocalAudit, find_local_audit
@@ -152,8 +153,16 @@ _PASSED_ON = {
 """Commands whose arguments all go to the pipeline, with their help."""
 
 
+_OF_SPARK = frozenset({"build", "follow", "publish"})
+"""Commands that need the extra audit; the others need only the extra landing."""
+
+
 def _passes_on(name: str) -> Callable[[typer.Context], None]:
     def command(context: typer.Context) -> None:
+        if "--help" in context.args and is_missing("landing"):
+            # The pipeline, which knows the options, cannot start.
+            print(f"{context.get_help()}\n\n{sentence('landing', 'The list of options')}")
+            return
         _become(name, *context.args)
 
     return command
@@ -175,5 +184,7 @@ def _each(name: str, values: Iterable[str]) -> list[str]:
     return [text for value in values for text in (name, value)]
 
 
-def _become(*arguments: str) -> None:
-    os.execv(sys.executable, [sys.executable, "-m", "audit_pipeline", *arguments])
+def _become(command: str, *arguments: str) -> None:
+    if "--help" not in arguments:
+        require("audit" if command in _OF_SPARK else "landing", f"sluicegate audit {command}")
+    os.execv(sys.executable, [sys.executable, "-m", "audit_pipeline", command, *arguments])

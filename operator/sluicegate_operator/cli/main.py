@@ -11,20 +11,24 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from sluicegate_operator.cli.extras import extra_of, is_missing, refuse, require, sentence
+
 
 class Command(NamedTuple):
     """A subcommand. `module` of this package has a function, or a group of commands, of its name (`-` is `_`).
 
     A module may set `PARSED_BY`, the class of typer's command. `program` is run by exec instead, as `python -m`.
+    `extra` is the extra without which the command can do nothing.
     """
 
     help: str
     module: str = ""
     program: str = ""
+    extra: str = ""
 
 
 COMMANDS = {
-    "up": Command("run clusters from manifests as processes on this machine", "manifests.up"),
+    "up": Command("run clusters from manifests as processes on this machine", "manifests.up", extra="broker"),
     "status": Command("show clusters, brokers, listener addresses and quotas of `sluicegate up`", "fleets.status"),
     "quotas": Command(
         "show the limits of brokers, listeners and addresses: current rate, share of time blocked", "fleets.quotas"
@@ -52,7 +56,9 @@ COMMANDS = {
     "validate": Command("check manifests as the API server would, offline", "manifests.validate"),
     "storm": Command("open many connections to a listener to test its limits", "storms.storm"),
     "crds": Command("print or write the CustomResourceDefinitions", "manifests.crds"),
-    "broker": Command("run one broker: `sluicegate broker --config server.properties`", program="broker_runtime"),
+    "broker": Command(
+        "run one broker: `sluicegate broker --config server.properties`", program="broker_runtime", extra="broker"
+    ),
     "audit": Command(
         "use the audit log: tail, query, check, land, build, report, usage, failures, changes, storms, cost, ...",
         "audit",
@@ -65,12 +71,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     given = list(sys.argv[1:] if arguments is None else arguments)
     chosen = COMMANDS.get(given[0]) if given else None
-    if chosen is not None and chosen.program:
+    if chosen is not None and chosen.extra and not _asks_for_help(given):
+        require(chosen.extra, f"sluicegate {given[0]}")
+    if chosen is not None and chosen.program and not is_missing(chosen.extra):
         os.execv(sys.executable, [sys.executable, "-m", chosen.program, *given[1:]])
     try:
-        import typer  # noqa: PLC0415 - programs need none of it
-    except ModuleNotFoundError:
-        sys.exit("sluicegate: packages that the command needs are not installed: pip install '.[operator,broker]'")
+        _run(given, chosen)
+    except ModuleNotFoundError as error:
+        extra = extra_of(error.name)
+        if extra is None:
+            sys.exit(f"sluicegate: {error.name} is not installed: pip install sluicegate")
+        refuse(extra, f"sluicegate {given[0]}" if chosen else "sluicegate")
+
+
+def _run(given: Sequence[str], chosen: Command | None) -> None:
+    """Parse the arguments by typer, with the chosen command or else all of them, and run the command."""
+    import typer  # noqa: PLC0415 - programs need none of it
 
     app = typer.Typer(
         name="sluicegate",
@@ -84,7 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, command in COMMANDS.items() if chosen is None else [(given[0], chosen)]:
         help_text = f"{command.help[0].upper()}{command.help[1:]}."
         if command.program:
-            app.command(name, help=help_text)(_no_options)
+            advice = f"\n\n{sentence(command.extra, 'It')}." if is_missing(command.extra) else ""
+            app.command(name, help=f"{help_text}{advice}")(_no_options)
             continue
         module = importlib.import_module(f"sluicegate_operator.cli.{command.module}")
         part = getattr(module, name.replace("-", "_"))
@@ -92,7 +109,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             app.add_typer(part, name=name, help=help_text)
         else:
             app.command(name, help=help_text, cls=getattr(module, "PARSED_BY", None))(part)
-    app(given, prog_name="sluicegate")
+    app(list(given), prog_name="sluicegate")
+
+
+def _asks_for_help(given: Sequence[str]) -> bool:
+    return "--help" in given
 
 
 def _no_options() -> None:

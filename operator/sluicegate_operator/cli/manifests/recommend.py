@@ -17,6 +17,7 @@ import typer
 import yaml
 
 from sluicegate_operator.api.models.broker_listener import LISTENER_PATTERN
+from sluicegate_operator.cli.extras import require
 
 BAD_USE = 2
 _COMMENT_CHARACTERS = 110
@@ -54,6 +55,7 @@ def recommend(
     if output is RecommendOutput.YAML and cluster is None:
         print("-o yaml needs --cluster NAME, because the log knows only the cluster's ID", file=sys.stderr)
         raise typer.Exit(BAD_USE)
+    require("landing", "sluicegate recommend")
     form = "table" if output is RecommendOutput.TEXT else "json"
     chosen = [] if cluster_id is None else [f"--cluster={cluster_id}"]
     command = [sys.executable, "-m", "audit_pipeline", "recommend", f"--results={audit}", *chosen, "--output", form]

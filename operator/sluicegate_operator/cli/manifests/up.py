@@ -10,13 +10,15 @@ from typing import Annotated
 
 import typer
 
-from sluicegate_operator.api import Manifests, load_manifests
+from sluicegate_operator.api import Manifests, ObserverPlugin, load_manifests
+from sluicegate_operator.cli.extras import is_missing, sentence
 from sluicegate_operator.cli.manifests.manifest_watch import POLL_INTERVAL_S, ManifestWatch, modified_at
 from sluicegate_operator.cli.options import DATA_DIR, DataDirOption, FilesOption
 from sluicegate_operator.fleet.local.local_data import DataDir, DataDirError
 from sluicegate_operator.fleet.local.local_process import BackOff
 from sluicegate_operator.local.refusals import broken_transitions, not_for_a_laptop
 from sluicegate_operator.local.run import LocalRun
+from sluicegate_operator.planning.observers.observers import AUDIT_LOG
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -44,6 +46,17 @@ def up(
     raise typer.Exit(code)
 
 
+def _no_lander(manifests: Manifests) -> list[str]:
+    """Return a sentence for each audit log, if what lands it is not installed."""
+    if not is_missing("landing"):
+        return []
+    return [
+        f"ObserverPlugin {plugin.name}: {sentence('landing', 'an audit log')}, or set enabled to false"
+        for plugin in manifests.of_kind(ObserverPlugin)
+        if plugin.spec.built_in == AUDIT_LOG and plugin.spec.enabled
+    ]
+
+
 def say(line: str) -> None:
     print(line, flush=True)
 
@@ -51,7 +64,7 @@ def say(line: str) -> None:
 async def _serve(data: DataDir, files: Sequence[Path], *, watch: bool, back_off: BackOff) -> int:
     watcher = ManifestWatch(files)
     manifests = load_manifests(files)
-    refusals = [str(error) for error in manifests.errors] or not_for_a_laptop(manifests)
+    refusals = [str(error) for error in manifests.errors] or [*not_for_a_laptop(manifests), *_no_lander(manifests)]
     for refusal in refusals:
         print(refusal, file=sys.stderr)
     if refusals:
@@ -101,6 +114,7 @@ async def _apply_again(run: LocalRun, current: Manifests, files: Sequence[Path],
     manifests = load_manifests(files)
     sentences = [str(error) for error in manifests.errors] or [
         *not_for_a_laptop(manifests),
+        *_no_lander(manifests),
         *broken_transitions(current, manifests),
     ]
     if sentences:

@@ -18,6 +18,7 @@ from sluicegate_operator.api.manifests import Manifests
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.cli.extras import require
 from sluicegate_operator.cli.options import ClusterOption, OptionalFilesOption, Output
 from sluicegate_operator.planning.limits.connection_groups import canonical_member
 from sluicegate_operator.quotas.limits_to_try import QuotasToTry, limits_to_try
@@ -77,6 +78,8 @@ def what_if(
     if (audit is None) != print_limits or (in_force and print_limits):
         print("give --audit the folder or URI with the segments of the audit log, or --print-limits", file=sys.stderr)
         raise typer.Exit(BAD_USE)
+    if not print_limits:
+        require("landing", "sluicegate what-if")
     command = [sys.executable, "-m", "audit_pipeline", "what-if", "--audit", str(audit), *times]
     command += ["--output", output.value]
     if in_force:

@@ -5,17 +5,13 @@ kopf's lists and watches use `transport` instead.
 
 import asyncio
 import re
-import socket
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import urllib3
-import yaml
-from kubernetes import client, config
-from kubernetes.config import ConfigException
 
 from sluicegate_operator.kube.http.denials import STATUSES, Denials
 from sluicegate_operator.kube.http.errors import (
@@ -27,6 +23,9 @@ from sluicegate_operator.kube.http.errors import (
     NamespaceGoingError,
 )
 from sluicegate_operator.kube.http.json_body import json_body, json_object, refusal_text
+
+if TYPE_CHECKING:
+    from kubernetes.client import Configuration
 
 Json = dict[str, Any]
 
@@ -43,21 +42,6 @@ BUSY_PAUSE_MAX_S = 5.0
 
 It is busy or still opens a kind's storage. Retry-After gives the pause.
 """
-CONNECTIONS_KEPT = 32
-KEPT_ALIVE = [
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-]
-"""Socket options with which a lost connection to the API server is noticed after 25 s.
-
-A watch may be silent for long.
-"""
-_BAD_KUBECONFIG = (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError, LookupError, ValueError)
-"""Exceptions of the library for a kubeconfig that is not YAML or has another shape: the library does not validate the
-file."""
 _WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 _GOING = "because it is being terminated"
 """Part of the API server's message about a namespace that is being deleted; the status is 403, as for a missing right.
@@ -92,8 +76,11 @@ class ApiServer:
         denied_for_s: float,
     ) -> None:
         """`kubeconfig` is the path of its file, or None for the default lookup."""
+        # The library is large, and commands of an installation without the extra kubernetes do not need it.
+        from sluicegate_operator.kube.http.api_client import api_client  # noqa: PLC0415
+
         chosen = kubeconfig if isinstance(kubeconfig, Kubeconfig) else Kubeconfig(kubeconfig)
-        self._api = client.ApiClient(_configuration(chosen.file, chosen.context))
+        self._api = api_client(chosen.file, chosen.context)
         self._threads = ThreadPoolExecutor(threads_max, "kube")
         self._timeout = urllib3.Timeout(total=timeout_s)
         self._may_write = may_write
@@ -174,7 +161,7 @@ class ApiServer:
         return answer
 
     @property
-    def configuration(self) -> client.Configuration:
+    def configuration(self) -> "Configuration":
         """Return the API server's address and TLS settings."""
         return self._api.configuration
 
@@ -230,37 +217,3 @@ def refusal_of(method: str, url: str, status: int, text: str) -> KubeError:
     if status in (BUSY, 500, 502, 503, 504):
         return KubeError(message, status, retriable=True)
     return KubeError(message, status)
-
-
-def _configuration(kubeconfig: str | None, context: str | None) -> client.Configuration:
-    """Load `kubeconfig`, else the pod's service account, else the file that KUBECONFIG or the home folder gives.
-
-    A `context` is read from a kubeconfig file, also in a pod.
-    """
-    settings = client.Configuration()
-    settings.socket_options = KEPT_ALIVE
-    settings.connection_pool_maxsize = CONNECTIONS_KEPT
-    try:
-        if kubeconfig is not None or context is not None:
-            config.load_kube_config(kubeconfig, context=context, client_configuration=settings)
-        else:
-            _load_found(settings)
-    except _BAD_KUBECONFIG as error:
-        way = (
-            f"name another file than {kubeconfig}"
-            if kubeconfig is not None
-            else "name one of the contexts that `kubectl config get-contexts` lists"
-            if context is not None
-            else "set KUBECONFIG to a kubeconfig file, or run in a pod"
-        )
-        raise KubeError(
-            f"no configuration for a Kubernetes API server: {' '.join(str(error).split())}; {way}"
-        ) from error
-    return settings
-
-
-def _load_found(settings: client.Configuration) -> None:
-    try:
-        config.load_incluster_config(client_configuration=settings)
-    except ConfigException:
-        config.load_kube_config(client_configuration=settings)

@@ -8,7 +8,8 @@ import aiohttp
 from kubernetes import client
 from kubernetes.client.rest import should_bypass_proxies
 
-from sluicegate_operator.kube.http.api_server import KEPT_ALIVE, ApiServer
+from sluicegate_operator.kube.http.api_client import KEPT_ALIVE
+from sluicegate_operator.kube.http.api_server import ApiServer
 
 CONNECT_TIMEOUT_S = 5.0
 

@@ -197,7 +197,7 @@ def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert run(["query", "SELECT 1", "--target", str(landed / "segments")]) == 2
-    assert capsys.readouterr().err == "duckdb is not installed: pip install '.[audit]' in this project's repository\n"
+    assert capsys.readouterr().err == "duckdb is not installed: pip install 'sluicegate[audit]'\n"
 
 
 def test_a_lander_that_is_stopped_waits_for_the_broker_to_end_its_spool(

@@ -63,6 +63,12 @@ def sources(monkeypatch: pytest.MonkeyPatch) -> Sources:
     return made
 
 
+def test_packages_of_another_architecture_have_lists_of_their_own(tmp_path: Path, sources: Sources) -> None:
+    apt = Apt(tmp_path, "arm64")
+    apt.update()
+    assert {"-oAPT::Architecture=arm64", "-oAPT::Architectures=arm64"} <= set(apt._options)
+
+
 def test_lists_are_read_once_a_day(tmp_path: Path, sources: Sources) -> None:
     apt = Apt(tmp_path)
     apt.update()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate_operator.kube.client.client import KubeClient
-from sluicegate_operator.kube.http import api_server
+from sluicegate_operator.kube.http import api_client
 from sluicegate_operator.kube.http.api_server import Kubeconfig
 from sluicegate_operator.kube.http.errors import KubeError
 
@@ -49,5 +49,5 @@ def test_a_context_chooses_the_cluster(tmp_path: Path) -> None:
         )
     )
     for context, host in ((None, "https://dev.example.org"), ("prod", "https://prod.example.org")):
-        settings = api_server._configuration(str(file), context)
+        settings = api_client.configuration(str(file), context)
         assert settings.host == host

@@ -1,0 +1,46 @@
+"""Writes the number of a new version into the files that name it, and heads its section in CHANGELOG.md."""
+
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tools.release.changelog import check_version, with_section
+from tools.release.errors import ReleaseError
+
+PLACES = {
+    "pyproject.toml": 'version = "{}"\n',
+    "packaging/consumer/pyproject.toml": 'version = "{}"\n',
+    "broker_runtime/release.py": 'VERSION = "{}"\n',
+    "charts/sluicegate/Chart.yaml": "ersion: {}\n",
+    "README.md": "sluicegate{}",
+    "deploy/README.md": "sluicegate{}",
+    "docs/reference/audit-pipeline.md": "sluicegate-audit:{}",
+}
+"""The line or words that name the version, by file. `make crds chart` writes deploy/ and the generated pages."""
+
+
+def set_version(root: Path, version: str, day: str | None = None) -> list[str]:
+    """Write the version and the section of the changelog, and return the changed files. Raises ReleaseError."""
+    check_version(version)
+    old = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    changelog = root / "CHANGELOG.md"
+    texts = {
+        changelog: with_section(changelog.read_text(encoding="utf-8"), version, day or f"{datetime.now(UTC):%Y-%m-%d}")
+    }
+    for name, words in PLACES.items():
+        text = (root / name).read_text(encoding="utf-8")
+        new = _renumbered(text, words, old, version)
+        if new == text and old != version:
+            raise ReleaseError(f"{name} does not name the version {old}")
+        texts[root / name] = new
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
+    return [str(path.relative_to(root)) for path in texts]
+
+
+def _renumbered(text: str, words: str, old: str, new: str) -> str:
+    if words != "sluicegate{}":
+        return text.replace(words.format(old), words.format(new))
+    for separator in (":", "-", "-audit:", "-audit-"):
+        text = text.replace(f"sluicegate{separator}{old}", f"sluicegate{separator}{new}")
+    return text
