@@ -36,7 +36,9 @@ TIMEOUT_S = 180.0
 TIMEOUT_OF_WEBHOOK_S = 2
 APPLIED_AT_ONCE = 1_000
 CLIENTS = 64
-MISSING = "BrokerCluster absent does not exist in namespace default; create it or correct clusterRef"
+MISSING = (
+    "BrokerCluster absent does not exist in namespace default, or is being deleted; create it or correct clusterRef"
+)
 SHOP = (cluster(), listener())
 
 

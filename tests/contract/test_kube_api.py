@@ -237,8 +237,8 @@ async def test_fields_of_a_created_child_are_removed_when_they_are_no_longer_wan
     [
         ({}, "", "it has no controller and lacks the operator's labels"),
         ({"sluicegate.dev/cluster": "shop"}, "", "it has no controller and lacks the operator's labels"),
-        (labels("shop2"), "", "it has no controller and lacks the operator's labels"),
-        (labels("shop"), "other", "BrokerCluster other controls it"),
+        (labels("shop2"), "", "it has no controller, and its label sluicegate.dev/cluster names cluster shop2"),
+        (labels("shop"), "other", "BrokerCluster other with the uid .* controls it"),
     ],
 )
 async def test_an_object_of_another_owner_is_unchanged_and_reported(

@@ -15,6 +15,7 @@ import base64
 import logging
 import math
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -112,7 +113,7 @@ class KubeStore:
 
     async def lease(self) -> LeaseRecord | None:
         status, found = await self._api.ask("GET", self._leases(self._name), also=(_GONE,))
-        return None if status == _GONE else _lease(self._own("Lease", found))
+        return None if status == _GONE else lease_record(self._own("Lease", found))
 
     async def put_lease(self, lease: LeaseRecord) -> LeaseRecord | None:
         body = self._lease_body(lease)
@@ -121,7 +122,7 @@ class KubeStore:
             status, found = await self._api.ask("PUT", self._leases(self._name), body, also=(_EXISTS, _GONE))
         else:
             status, found = await self._api.ask("POST", self._leases(), body, also=(_EXISTS,))
-        return None if status in (_EXISTS, _GONE) else _lease(found)
+        return None if status in (_EXISTS, _GONE) else lease_record(found)
 
     async def close(self) -> None:
         self._api.close()
@@ -191,14 +192,21 @@ def _stored(item: Any) -> StoredObject:
     )
 
 
-def _lease(item: Any) -> LeaseRecord:
-    meta, spec = item["metadata"], item.get("spec", {})
-    seconds = spec.get("leaseDurationSeconds", 1)
+def lease_record(item: Any) -> LeaseRecord:
+    """Return the Lease in an answer of the API server.
+
+    Another client may have changed its annotations. A duration that is not a positive number is that of the spec.
+    """
+    meta, spec = item["metadata"], item.get("spec") or {}
+    duration_ms = (spec.get("leaseDurationSeconds") or 1) * 1000
     annotations = meta.get("annotations") or {}
+    exact = annotations.get(_DURATION, "")
+    if re.fullmatch("[0-9]{1,9}", exact) and 0 < int(exact) <= duration_ms:
+        duration_ms = int(exact)
     return LeaseRecord(
         spec.get("holderIdentity") or "",
-        int(annotations.get(_DURATION, str(seconds * 1000))),
-        spec.get("leaseTransitions", 0),
+        duration_ms,
+        spec.get("leaseTransitions") or 0,
         0,
         meta["resourceVersion"],
         annotations.get(_ADDRESS, ""),

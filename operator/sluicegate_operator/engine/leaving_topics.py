@@ -49,7 +49,7 @@ class LeavingTopics:
         `refusals` keeps refusals that may pass.
         """
         self._since_s.pop(key, None)
-        why, parted = f"BrokerCluster {key[1]} does not exist any more", True
+        why, parted = f"BrokerCluster {key[1]} does not exist any more, or is being deleted", True
         for leaving in snapshot.leaving_topics:
             left = "refused"
             with refusals.kept():

@@ -6,8 +6,11 @@ Names of children are derived from names that users choose, so another client's 
 from collections.abc import Mapping
 from typing import Any
 
-from sluicegate_operator.api.schema.metadata import API_VERSION, Resource
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL
+from sluicegate_operator.api.schema.metadata import API_VERSION, GROUP, Resource
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER
+
+_KUBERNETES_GROUPS = ("", "apps", "batch")
+"""API groups of Kubernetes' own controllers."""
 
 
 def owner_reference(owner: Resource) -> dict[str, Any]:
@@ -42,12 +45,12 @@ def why_not_ours(found: Mapping[str, Any], child: Mapping[str, Any]) -> str:
     )
     controller = _controller(found)
     if controller is None:
-        return "" if labelled else "it has no controller and lacks the operator's labels"
+        return "" if labelled else _why_not_labelled(found)
     owner = _controller(child)
     if owner is not None and controller["uid"] == owner["uid"]:
         return ""
     if owner is None or any(controller[key] != owner[key] for key in ("kind", "name")):
-        return f"{controller['kind']} {controller['name']} controls it"
+        return f"{_named(controller)} controls it"
     # The user knows a live object of this kind and name, which does not control it.
     if controller["apiVersion"] != owner["apiVersion"]:
         return f"{controller['kind']} {controller['name']} of {controller['apiVersion']} controls it"
@@ -66,11 +69,7 @@ def why_stays(found: Mapping[str, Any]) -> str:
     if not meta.get("deletionTimestamp"):
         return ""
     finalizers = ", ".join(meta.get("finalizers") or ())
-    return (
-        f"is being deleted, and stays until its finalizers are removed: {finalizers}"
-        if finalizers
-        else ("is being deleted")
-    )
+    return "is being deleted" + (f", and stays until its finalizers are removed: {finalizers}" if finalizers else "")
 
 
 def other_controller(found: Mapping[str, Any], node_set: str) -> str:
@@ -83,8 +82,7 @@ def other_controller(found: Mapping[str, Any], node_set: str) -> str:
         return ""
     if (group, kind) == ("", "Pod") and name.rpartition("-")[0] == node_set:
         return ""
-    # Other API groups have StatefulSets, too.
-    return f"{kind} {name} of {group}" if name == node_set else f"{kind} {name}"
+    return _named(_controller(found) or {})
 
 
 def controller_of(found: Mapping[str, Any]) -> tuple[str, str, str] | None:
@@ -104,6 +102,25 @@ def is_controlled_by(found: Mapping[str, Any], uid: str) -> bool:
     """Return whether the object with that uid is the controller of `found`; a plain owner is not."""
     controller = _controller(found)
     return controller is not None and controller["uid"] == uid
+
+
+def _named(controller: Mapping[str, Any]) -> str:
+    """Return words for a controller.
+
+    Another object may have its kind and name now: a later one of the operator's kinds, or one of another API group, as
+    OpenKruise has StatefulSets.
+    """
+    group, words = controller["apiVersion"].rpartition("/")[0], f"{controller['kind']} {controller['name']}"
+    if group == GROUP:
+        return f"{words} with the uid {controller['uid']}"
+    return words if group in _KUBERNETES_GROUPS else f"{words} of {group}"
+
+
+def _why_not_labelled(found: Mapping[str, Any]) -> str:
+    labels = _labels(found)
+    if labels.get(MANAGED_BY_LABEL) == MANAGER and (cluster := labels.get(CLUSTER_LABEL)):
+        return f"it has no controller, and its label {CLUSTER_LABEL} names cluster {cluster}"
+    return "it has no controller and lacks the operator's labels"
 
 
 def _labels(manifest: Mapping[str, Any]) -> Mapping[str, str]:

@@ -143,7 +143,7 @@ _NUMBERS = frozenset({"controllerMutationRate", "target", "latencyMs", "requests
 
 
 def _of_text(key: str, text: str, where: str) -> Iterator[tuple[str, str]]:
-    for kind, others in (_of_quantity, _of_address, _of_url, _of_image, _of_time, _of_store):
+    for kind, others in (_of_quantity, _of_address, _of_url, _of_image, _of_time, _of_store, _of_api, _of_listener):
         if kind(key, text):
             yield from ((f"{where} {other}", other) for other in others(text) if other != text)
 
@@ -221,6 +221,15 @@ def _stores(text: str) -> Iterator[str]:
         yield f"{place}?{'&'.join(reversed(options.split('&')))}"
 
 
+def _apis(text: str) -> Iterator[str]:
+    if text.isdecimal():
+        yield f"0{text}"
+        return
+    yield from (text.upper(), text.lower())
+
+
+_of_api = (lambda key, text: key == "apiKeys", _apis)
+_of_listener = (lambda key, text: key == "listeners", lambda text: iter((text.lower(),)))
 _of_store = (lambda key, text: key == "uri" and text.startswith("s3://"), _stores)
 
 

@@ -71,7 +71,9 @@ class LeavingUsers:
     async def _part_with(self, pool: BrokerPool | None, one: LeavingUser, *, is_gone: bool, overdue: bool) -> str:
         """Return why the KafkaUser still waits; empty after it was released."""
         if is_gone:
-            await self._let_go(one.body, "Normal", "UserKept", "the BrokerCluster does not exist any more")
+            await self._let_go(
+                one.body, "Normal", "UserKept", "the BrokerCluster does not exist any more, or is being deleted"
+            )
             return ""
         problem = await self._removed(pool, one)
         if not problem:

@@ -108,7 +108,8 @@ async def make_claims(kube: KubeClient, cluster: BrokerCluster, new: Iterable[Ne
 
     If a create fails, the other claims are created first, and then the KubeError is raised: KubeConflictError if a
     claim of the name exists by now. A refusal for good, such as that of a quota, is only logged: the StatefulSet meets
-    the same refusal, and its Events report it.
+    the same refusal, and its Events report it. But an API server asks its quotas before it looks for the name: the
+    claim that exhausts the quota may be another client's with this name, which the StatefulSet would mount.
     """
     refusals = Refusals()
     for one in new:
@@ -121,7 +122,15 @@ async def make_claims(kube: KubeClient, cluster: BrokerCluster, new: Iterable[Ne
                 continue
             # A quota, for example. The StatefulSet is refused alike, and its Events reach the status.
             log.info("a volume claim of cluster %s was not created: %s", cluster.name, error)
+            with refusals.kept():
+                await _check_free(kube, cluster, claim["metadata"]["name"])
     refusals.raise_first()
+
+
+async def _check_free(kube: KubeClient, cluster: BrokerCluster, name: str) -> None:
+    """Raise KubeConflictError if a claim with that name exists: the next reconcile finds out whose it is."""
+    if await kube.get(PERSISTENT_VOLUME_CLAIM, cluster.namespace, name) is not None:
+        raise KubeConflictError(f"volume claim {name} exists by now")
 
 
 async def _needed_claims(

@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 Json = Mapping[str, Any]
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 60.0
+BEING_DELETED = "BeingDeleted"
+"""Reason why a node has no pod: Kubernetes creates none for a StatefulSet that is being deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,16 +190,23 @@ def _missing(layout: ClusterLayout, role: Role, pods: Sequence[NodePod]) -> list
 async def _without_pod(
     kube: KubeClient, cluster: BrokerCluster, role: Role, missing: Sequence[str]
 ) -> list[FailingNode]:
-    """Return why these nodes have no pod: another pod has the name, or the StatefulSet's Events have the cause."""
+    """Return why these nodes have no pod.
+
+    Another pod has the name, the StatefulSet is being deleted, or its Events have the cause.
+    """
     name = node_set_name(cluster.name, role)
     node_set = await kube.cache.get(STATEFUL_SET, cluster.namespace, name)
-    events: list[Json] = []
+    events, stays = list[Json](), ""
     if node_set is not None and is_node_set_of(cluster, role, node_set):
         events = await _events(kube, cluster, STATEFUL_SET.kind, name, node_set["metadata"]["uid"])
+        stays = why_stays(node_set)
     pods = await asyncio.gather(*(kube.get(POD, cluster.namespace, pod) for pod in missing))
     found = []
     for pod, there in zip(missing, pods, strict=True):
         failure = why_missing(pod, events)
+        if stays:
+            sentence = f"StatefulSet {name} {stays}; the operator creates it again when it is gone"
+            failure = StartFailure(BEING_DELETED, sentence)
         if there is not None and (why := await why_not_a_node(kube, cluster, role, there)):
             failure = StartFailure(NAME_TAKEN, _pod_taken(there, why))
         if failure is not None:

@@ -30,6 +30,21 @@ def applied_fields(found: Mapping[str, Any]) -> Json:
     return {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "managedFields": fields}
 
 
+def without_earlier_controller(found: Mapping[str, Any], child: Mapping[str, Any]) -> Json:
+    """Return the metadata to merge into a child that an earlier owner of the same name controls; empty for others.
+
+    An object has at most one controller, and an apply does not remove one that another manager has set, such as a tool
+    that restores a backup.
+    """
+    meta = found["metadata"]
+    owners = meta.get("ownerReferences") or []
+    wanted = {owner["uid"] for owner in child["metadata"].get("ownerReferences") or ()}
+    left = [owner for owner in owners if not owner.get("controller") or owner["uid"] in wanted]
+    if left == owners:
+        return {}
+    return {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "ownerReferences": left}
+
+
 def name_taken(child: Mapping[str, Any], found: Mapping[str, Any], why: str) -> NameTakenError:
     """Return the error about `found`, another client's object with the name of `child`. `why`: see why_not_ours."""
     meta = child["metadata"]

@@ -15,7 +15,13 @@ from sluicegate_operator.kube.cache.single_flight import SingleFlight
 from sluicegate_operator.kube.cache.undeclared import UndeclaredFields, undeclared_fields, without_fields
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.client.applied import AppliedChildren
-from sluicegate_operator.kube.client.children import CHILD_MANAGER, applied_fields, immutable_refused, name_taken
+from sluicegate_operator.kube.client.children import (
+    CHILD_MANAGER,
+    applied_fields,
+    immutable_refused,
+    name_taken,
+    without_earlier_controller,
+)
 from sluicegate_operator.kube.http.api_server import REQUEST_TIMEOUT_S, THREADS_MAX, ApiServer, Json, Kubeconfig
 from sluicegate_operator.kube.http.denials import DENIED_FOR_S
 from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError, KubeUnavailableError
@@ -167,7 +173,7 @@ class KubeClient:
         if found is None:
             query = {"fieldManager": CHILD_MANAGER}
             return await self._request("POST", kind.path(meta["namespace"]), query=query, body=manifest)
-        if fields := applied_fields(found):
+        if fields := applied_fields(found) | without_earlier_controller(found, manifest):
             await self._request("PATCH", path, body={"metadata": fields}, content_type=_MERGE_TYPE)
         # With its uid, so that nothing is applied to an object that has replaced it meanwhile.
         wanted = {**manifest, "metadata": {**meta, "uid": found["metadata"]["uid"]}}

@@ -6,13 +6,14 @@ broker gets them when it reconnects. An observer that no ObserverPlugin names wa
 """
 
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.observer_plugin import ObserverPlugin
 from sluicegate_operator.planning.limits.limits import SetBrokerConfigs
+from sluicegate_operator.planning.observers.api_keys import canonical_api
 from sluicegate_operator.planning.observers.observer_code import ModulesFound, ObserverModule
 from sluicegate_operator.planning.status.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.status.seniority import seniority
@@ -24,8 +25,16 @@ AUDIT_LOG, SPOOLS = "audit-log", "spool.dir"
 _SPOOLS_DEFAULT = f"{LOG_DIR}/audit"
 """The audit log's folder if the key is absent or empty."""
 PREFIX = "observer."
-_FILTERS = ("filter.api.keys", "filter.listeners", "filter.principals", "filter.topic.prefixes")
-"""Keys of an observer, without its name, whose lists filter the events that it receives."""
+_FILTERS: Mapping[str, Callable[[str], str]] = {
+    "filter.api.keys": canonical_api,
+    "filter.listeners": str.upper,
+    "filter.principals": str,
+    "filter.topic.prefixes": str,
+}
+"""Keys of an observer, without its name, whose lists filter the events that it receives.
+
+Each has a function that returns the same text for all spellings of an item.
+"""
 OBSERVERS_MAX = 16
 """Maximum number of observers that a broker loads."""
 CONFIG_BYTES_MAX = 32 * 1024
@@ -278,9 +287,10 @@ def same_observer_value(key: str, one: str | None, other: str | None) -> bool:
     are compared literally.
     """
     _, _, of_observer = key.removeprefix(PREFIX).partition(".")
-    if one is None or other is None or of_observer not in _FILTERS:
+    canonical = _FILTERS.get(of_observer)
+    if one is None or other is None or canonical is None:
         return one == other
-    return set(one.split(",")) == set(other.split(","))
+    return {canonical(item) for item in one.split(",")} == {canonical(item) for item in other.split(",")}
 
 
 def _kept(desired: Mapping[str, str], views: Sequence[ObservedObservers]) -> dict[str, str]:

@@ -14,6 +14,8 @@ from tests.support.manifests.bad_manifests import Json, cluster, external, liste
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SHOP = [cluster(), listener()]
 
+MISSING = "BrokerCluster shop does not exist in namespace default, or is being deleted; create it or correct clusterRef"
+
 
 def stored(document: Json, **meta: Any) -> Resource:
     """The resource as the API server has it: created a day before."""
@@ -43,12 +45,12 @@ def warned(applied: Json, around: list[Json], old: Json | None = None, **more: A
         (
             quota({"listener": "EXTERNAL"}),
             [],
-            "BrokerCluster shop does not exist in namespace default; create it or correct clusterRef",
+            MISSING,
         ),
         (
             topic(),
             [],
-            "BrokerCluster shop does not exist in namespace default; create it or correct clusterRef",
+            MISSING,
         ),
         (
             quota({"listener": "OTHER"}),

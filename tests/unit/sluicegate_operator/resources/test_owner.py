@@ -43,12 +43,18 @@ def test_an_object_of_the_same_owner_or_an_orphan_of_ours_is_ours(item: dict[str
         pytest.param(found(ownerReferences=[], labels={}), "it has no controller", id="no owner and no labels"),
         pytest.param(found(ownerReferences=None, labels=None), "it has no controller", id="said with nulls"),
         pytest.param(
-            found(ownerReferences=[], labels=labels("shop") | {CLUSTER_LABEL: "bank"}), "lacks", id="another cluster's"
+            found(ownerReferences=[], labels=labels("shop") | {CLUSTER_LABEL: "bank"}),
+            "names cluster bank",
+            id="another cluster's",
         ),
         pytest.param(
             found(ownerReferences=[STRANGER | {"controller": True}]), "Deployment web controls it", id="a stranger's"
         ),
-        pytest.param(child(uid="uid-2", name="bank"), "BrokerCluster bank controls it", id="of another cluster"),
+        pytest.param(
+            child(uid="uid-2", name="bank"),
+            "BrokerCluster bank with the uid uid-2 controls it",
+            id="of another cluster",
+        ),
         pytest.param(
             {"metadata": child(uid="uid-0")["metadata"] | {"labels": {}}},
             "an earlier BrokerCluster shop with the uid uid-0 controls it, and it lacks the operator's labels",

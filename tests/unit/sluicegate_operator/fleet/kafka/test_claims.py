@@ -384,6 +384,20 @@ async def test_a_claim_that_somebody_makes_in_the_meantime_is_not_mounted() -> N
         await make_claims(kube, of, claims.make)  # type: ignore[arg-type]
 
 
+async def test_a_claim_of_somebody_else_that_exhausts_the_quota_is_not_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server asks its quotas before it looks for the name."""
+    of, kube = parsed(shop()), MemoryKube()
+    claims = await reconcile_claims(kube, of, 1, started=False)  # type: ignore[arg-type]
+
+    async def refuse(*_: object) -> Json:
+        kube.put(theirs(0))
+        raise KubeError("exceeded quota: small", 403)
+
+    monkeypatch.setattr(kube, "create", refuse)
+    with pytest.raises(KubeConflictError, match="volume claim data-shop-brokers-0 exists by now"):
+        await make_claims(kube, of, claims.make)  # type: ignore[arg-type]
+
+
 async def test_a_terminating_claim_is_awaited_and_a_refused_one_is_left_to_the_stateful_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

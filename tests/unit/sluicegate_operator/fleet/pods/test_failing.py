@@ -166,6 +166,16 @@ async def test_a_terminating_pod_of_the_operator_is_not_reported_as_foreign() ->
     assert await look(kube, shop()) == []
 
 
+async def test_a_stateful_set_that_another_clients_finalizer_keeps_is_named() -> None:
+    kube = CountingKube()
+    meta = kube.take("StatefulSet", "shop-controllers")["metadata"]
+    meta |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.org/wait"]}
+    assert await look(kube, shop()) == [
+        "shop-controllers-0 does not start: BeingDeleted: StatefulSet shop-controllers is being deleted, and stays"
+        " until its finalizers are removed: example.org/wait; the operator creates it again when it is gone"
+    ]
+
+
 async def test_events_of_an_earlier_statefulset_of_the_name_are_ignored() -> None:
     kube = CountingKube("now")
     kube.refuse("shop-controllers-0", "no room", "before")

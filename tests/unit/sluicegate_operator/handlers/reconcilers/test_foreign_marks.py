@@ -8,7 +8,7 @@ import pytest
 from sluicegate_operator.kube.http.errors import KubeConflictError
 from sluicegate_operator.resources.labels import labels
 from tests.support.manifests.bad_manifests import Json
-from tests.support.worlds.foreign_worlds import ANOTHERS, MADE, World, change_and_delete
+from tests.support.worlds.foreign_worlds import ANOTHERS, EARLIER, MADE, World, change_and_delete
 
 
 def cases(*without: str) -> pytest.MarkDecorator:
@@ -169,6 +169,29 @@ async def test_the_sentence_about_an_earlier_or_a_foreign_owner_of_the_name_tell
         assert taken_words(world, name), (kind, name)
         assert all(words in one for one in taken_words(world, name))
         await world.close()
+
+
+@cases("BrokerRegistration", "Pod")
+async def test_the_sentence_names_the_uid_of_a_controller_whose_name_a_live_object_has(
+    version: str, kind: str, name: str
+) -> None:
+    gone = {**EARLIER, "kind": "AuditPipeline" if kind != "CronJob" else "BrokerCluster"}
+    world = World(theirs(version, kind, name, ownerReferences=[gone]), secured=kind == "Secret")
+    await world.settle()
+    assert taken_words(world, name)
+    assert all("with the uid gone controls" in one for one in taken_words(world, name))
+    await world.close()
+
+
+@cases(*NEVER_HANDED_OVER)
+async def test_the_sentence_names_the_cluster_to_which_an_object_without_a_controller_belongs(
+    version: str, kind: str, name: str
+) -> None:
+    world = World(theirs(version, kind, name, labels=labels("another")), secured=kind == "Secret")
+    await world.settle()
+    assert taken_words(world, name)
+    assert all("its label sluicegate.dev/cluster names cluster another" in one for one in taken_words(world, name))
+    await world.close()
 
 
 async def test_a_stateful_set_of_another_api_group_controls_neither_claims_nor_pods_of_the_cluster() -> None:

@@ -165,6 +165,29 @@ async def test_ours_that_has_lost_its_label_is_found_by_name(client: KubeClient,
     assert server.asked == ["POST", "GET", "PATCH"]
 
 
+async def test_the_reference_to_an_earlier_owner_of_the_name_is_removed_first(
+    client: KubeClient, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tool that restores a backup has set the reference, and the API server refuses a second controller."""
+    owner = {"apiVersion": "sluicegate.dev/v1alpha1", "kind": "BrokerCluster", "name": "shop", "controller": True}
+    plain = {"apiVersion": "v1", "kind": "ConfigMap", "name": "plain", "uid": "plain"}
+    wanted = node_set()
+    await client.apply(wanted)
+    server.change(metadata={"ownerReferences": [plain, owner | {"uid": "earlier"}]})
+    wanted["metadata"]["ownerReferences"] = [owner | {"uid": "now"}]
+    bodies: list[Any] = []
+
+    async def request(method: str, path: str, **more: Any) -> Json:
+        bodies.append(more.get("body"))
+        return await server.request(method, path, **more)
+
+    monkeypatch.setattr(client, "_request", request)
+    await client.apply(wanted)
+    _, first, second = bodies
+    assert first == {"metadata": {"uid": "uid", "resourceVersion": "2", "ownerReferences": [plain]}}
+    assert second["metadata"]["ownerReferences"] == [owner | {"uid": "now"}]
+
+
 async def test_a_refused_creation_raises_the_api_servers_error(client: KubeClient, server: Server) -> None:
     server.refuses = 422
     with pytest.raises(KubeError, match="quota exceeded"):

@@ -8,10 +8,13 @@ import pytest
 from broker_runtime.config.keys.observers import BUILT_IN_OBSERVERS, split_observer_key
 from broker_runtime.config.keys.observers import OBSERVERS_MAX as BROKERS_MAX
 from broker_runtime.config.keys.requests import RequestConfig
+from broker_runtime.observers.filters import Filter
 from broker_runtime.observers.running.loading import BUILT_IN as BUILT_IN_CLASSES
+from broker_runtime.wire.versions import FORMATS
 from sluicegate_operator.api import BrokerCluster, ObserverPlugin, parse_resource
 from sluicegate_operator.api.models.observer_plugin import BUILT_IN
 from sluicegate_operator.planning.limits.limits import SetBrokerConfigs
+from sluicegate_operator.planning.observers.api_keys import API_NUMBERS
 from sluicegate_operator.planning.observers.observer_status import PluginReports, observer_status
 from sluicegate_operator.planning.observers.observers import (
     CONFIG_BYTES_MAX,
@@ -83,6 +86,38 @@ def test_the_order_of_an_observers_own_list_may_mean_something(key: str) -> None
 def test_the_order_of_a_filters_list_means_nothing() -> None:
     before, after = (plan(a_plugin(filter={"topicPrefixes": items})) for items in (["a", "b"], ["b", "a"]))
     assert diff_observers(after.configs, {1: ObservedObservers(default=before.configs)}) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "one", "other"),
+    [
+        ("apiKeys", ["Produce", "ListOffsets"], ["0", "LIST_OFFSETS"]),
+        ("apiKeys", ["produce", "list_offsets"], ["02", "PRODUCE", "0"]),
+        ("listeners", ["EXTERNAL"], ["external"]),
+    ],
+)
+def test_another_spelling_of_an_item_of_a_filter_reconfigures_no_observer(
+    field: str, one: list[str], other: list[str]
+) -> None:
+    before, after = (plan(a_plugin(filter={field: items})) for items in (one, other))
+    assert diff_observers(after.configs, {1: ObservedObservers(default=before.configs)}) == []
+    parsed = [
+        Filter.of({key.removeprefix("observer.orders."): text for key, text in each.configs.items() if "filter" in key})
+        for each in (before, after)
+    ]
+    assert parsed[0] == parsed[1], "they are the same to the broker"
+
+
+@pytest.mark.parametrize("field", ["principals", "topicPrefixes"])
+def test_the_case_of_principals_and_topics_in_a_filter_means_something(field: str) -> None:
+    before, after = (plan(a_plugin(filter={field: items})) for items in (["User:a"], ["user:a"]))
+    assert diff_observers(after.configs, {1: ObservedObservers(default=before.configs)}) != []
+
+
+def test_apis_are_the_brokers() -> None:
+    assert set(API_NUMBERS.values()) == set(FORMATS)
+    for name, number in API_NUMBERS.items():
+        assert Filter.of({"filter.api.keys": name}).api_keys == {number}
 
 
 def test_what_the_operator_knows_of_the_broker_is_so() -> None:
