@@ -9,7 +9,6 @@ from tools.release.errors import ReleaseError
 
 _NAMES = "sluicegate{}"
 """Stands for the names of images and archives."""
-_GOLDEN = "tests/unit/sluicegate_operator/resources/golden"
 PLACES = {
     "pyproject.toml": 'version = "{}"\n',
     "packaging/consumer/pyproject.toml": 'version = "{}"\n',
@@ -25,13 +24,9 @@ PLACES = {
     "examples/README.md": _NAMES,
     "examples/secure/README.md": _NAMES,
     "examples/secure/kubernetes/clients.yaml": _NAMES,
-    "tests/integration/chart/full.yaml": 'app.kubernetes.io/version: "{}"',
     "tests/unit/sluicegate_operator/preview/test_manifests.py": _NAMES,
-    f"{_GOLDEN}/least-statefulset-shop-brokers.yaml": _NAMES,
-    f"{_GOLDEN}/least-statefulset-shop-controllers.yaml": _NAMES,
-    f"{_GOLDEN}/pipeline-job-cronjob-daily.yaml": _NAMES,
 }
-"""The line or words that name the version, by file. `make crds chart` writes deploy/ and the generated pages."""
+"""The line or words that name the version, by file. `make release-version` also writes what is generated."""
 
 
 def set_version(root: Path, version: str, day: str | None = None) -> list[str]:
