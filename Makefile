@@ -230,6 +230,8 @@ release: venv  ## all artefacts of the version of pyproject.toml in dist/, from 
 release-version: helm  ## write a new version into all files, and head its section of CHANGELOG.md: make release-version VERSION=1.2.3
 	@PYTHONPATH=.:operator $(BIN)/python -m tools.release --set-version $(VERSION)
 	@$(MAKE) --no-print-directory crds chart
+	@PYTHONPATH=.:operator $(BIN)/python tests/unit/sluicegate_operator/resources/test_golden.py
+	@PYTHONPATH=.:operator $(BIN)/python tests/integration/chart/test_chart.py
 
 .PHONY: bench
 bench: setup-all .venv-runtime/.installed  ## benchmarks against Apache Kafka 4.3.0; writes benchmarks/results/

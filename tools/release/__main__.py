@@ -11,6 +11,7 @@ from tools.pins import PinsError
 from tools.release.artefacts import make_artefacts
 from tools.release.errors import ReleaseError
 from tools.release.installed import check_installed
+from tools.release.names import write_names
 from tools.release.numbering import set_version
 from tools.release.source import read_source
 from tools.release.twice import check_twice
@@ -25,6 +26,7 @@ def main() -> int:
     try:
         if given.set_version is not None:
             sys.stdout.write("".join(f"{name}\n" for name in set_version(ROOT, given.set_version)))
+            write_names(ROOT)
         elif given.check_twice:
             _check_twice(given)
         else:

@@ -10,7 +10,7 @@ from tools.image import archive
 from tools.image.layer import Layer, digest_of
 from tools.release.errors import ReleaseError
 from tools.release.packed import tar_gz
-from tools.release.source import Source
+from tools.release.source import Source, tracked
 
 CONFIG_TYPE = "application/vnd.cncf.helm.config.v1+json"
 CONTENT_TYPE = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
@@ -26,15 +26,15 @@ def pack_chart(source: Source, folder: Path) -> list[Path]:
             f"the release is {source.version}: make them the same"
         )
     package = folder / f"{about['name']}-{source.version}.tgz"
-    package.write_bytes(tar_gz(chart_files(chart, about["name"]), source.epoch_s))
+    package.write_bytes(tar_gz(chart_files(source.root, chart, about["name"]), source.epoch_s))
     layout = folder / f"{about['name']}-chart-{source.version}.oci.tar"
     write_layout(about, package, layout)
     return [package, layout]
 
 
-def chart_files(chart: Path, name: str) -> dict[str, bytes]:
+def chart_files(root: Path, chart: Path, name: str) -> dict[str, bytes]:
     """Return the files of the chart by their names in its package. Chart.yaml is the first, as Helm writes it."""
-    files = sorted(path for path in chart.rglob("*") if path.is_file())
+    files = tracked(root, chart.relative_to(root).as_posix())
     files.sort(key=lambda path: path.name != "Chart.yaml")
     return {f"{name}/{path.relative_to(chart).as_posix()}": path.read_bytes() for path in files}
 

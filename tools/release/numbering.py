@@ -7,16 +7,26 @@ from pathlib import Path
 from tools.release.changelog import check_version, with_section
 from tools.release.errors import ReleaseError
 
+_NAMES = "sluicegate{}"
+"""Stands for the names of images and archives."""
 PLACES = {
     "pyproject.toml": 'version = "{}"\n',
     "packaging/consumer/pyproject.toml": 'version = "{}"\n',
     "broker_runtime/release.py": 'VERSION = "{}"\n',
+    "operator/sluicegate_operator/resources/audit/audit_job.py": _NAMES,
+    "operator/sluicegate_operator/resources/nodes/statefulset.py": _NAMES,
     "charts/sluicegate/Chart.yaml": "ersion: {}\n",
-    "README.md": "sluicegate{}",
-    "deploy/README.md": "sluicegate{}",
-    "docs/reference/audit-pipeline.md": "sluicegate-audit:{}",
+    "README.md": _NAMES,
+    "deploy/README.md": _NAMES,
+    "docs/reference/audit-pipeline.md": _NAMES,
+    "docs/storm-on-kubernetes.md": _NAMES,
+    "e2e/README.md": _NAMES,
+    "examples/README.md": _NAMES,
+    "examples/secure/README.md": _NAMES,
+    "examples/secure/kubernetes/clients.yaml": _NAMES,
+    "tests/unit/sluicegate_operator/preview/test_manifests.py": _NAMES,
 }
-"""The line or words that name the version, by file. `make crds chart` writes deploy/ and the generated pages."""
+"""The line or words that name the version, by file. `make release-version` also writes what is generated."""
 
 
 def set_version(root: Path, version: str, day: str | None = None) -> list[str]:
@@ -39,7 +49,7 @@ def set_version(root: Path, version: str, day: str | None = None) -> list[str]:
 
 
 def _renumbered(text: str, words: str, old: str, new: str) -> str:
-    if words != "sluicegate{}":
+    if words != _NAMES:
         return text.replace(words.format(old), words.format(new))
     for separator in (":", "-", "-audit:", "-audit-"):
         text = text.replace(f"sluicegate{separator}{old}", f"sluicegate{separator}{new}")

@@ -41,6 +41,11 @@ def read_source(root: Path) -> Source:
     return Source(root, version, int(_git(root, "log", "-1", "--format=%ct")), notes, pyproject)
 
 
+def tracked(root: Path, folder: str) -> list[Path]:
+    """Return the files of the commit below a folder, in the order of their names. Raises ReleaseError."""
+    return [root / name for name in sorted(_git(root, "ls-files", "-z", folder).split("\0")) if name]
+
+
 def clone(root: Path, place: Path) -> None:
     """Make a second checkout of the commit of `root`. Raises ReleaseError."""
     _git(root, "clone", "--quiet", "--shared", "--no-checkout", str(root), str(place))

@@ -32,10 +32,10 @@ def require(extra: str, command: str) -> None:
         refuse(extra, command)
 
 
-def refuse(extra: str, command: str) -> NoReturn:
+def refuse(extra: str, command: str, code: int = BAD_USE) -> NoReturn:
     """End the process with the sentence about an extra that is not installed."""
     print(sentence(extra, command), file=sys.stderr)
-    sys.exit(BAD_USE)
+    sys.exit(code)
 
 
 def sentence(extra: str, command: str) -> str:

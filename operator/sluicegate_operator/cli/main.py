@@ -11,24 +11,26 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sluicegate_operator.cli.extras import extra_of, is_missing, refuse, require, sentence
+from sluicegate_operator.cli.completed_command import completed_command
+from sluicegate_operator.cli.extras import BAD_USE, extra_of, is_missing, refuse, require, sentence
 
 
 class Command(NamedTuple):
     """A subcommand. `module` of this package has a function, or a group of commands, of its name (`-` is `_`).
 
     A module may set `PARSED_BY`, the class of typer's command. `program` is run by exec instead, as `python -m`.
-    `extra` is the extra without which the command can do nothing.
+    `extra` is the extra without which the command can do nothing. `failure` is the exit code if an extra is missing.
     """
 
     help: str
     module: str = ""
     program: str = ""
     extra: str = ""
+    failure: int = BAD_USE
 
 
 COMMANDS = {
-    "up": Command("run clusters from manifests as processes on this machine", "manifests.up", extra="broker"),
+    "up": Command("run clusters from manifests as processes on this machine", "manifests.up"),
     "status": Command("show clusters, brokers, listener addresses and quotas of `sluicegate up`", "fleets.status"),
     "quotas": Command(
         "show the limits of brokers, listeners and addresses: current rate, share of time blocked", "fleets.quotas"
@@ -44,6 +46,8 @@ COMMANDS = {
     "plan": Command(
         "preview the effect of manifests: objects created, settings changed, restarts and why, refusals",
         "manifests.plan",
+        # 2 says that the change would restart nodes.
+        failure=1,
     ),
     "what-if": Command(
         "show what quotas would have delayed and rejected, by replaying the connections of an audit log",
@@ -70,37 +74,45 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Until the command handles SIGINT itself, Ctrl-C ends it without a traceback: loading takes half a second.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     given = list(sys.argv[1:] if arguments is None else arguments)
+    completed = completed_command(os.environ)
+    if completed in COMMANDS:
+        _run(given, completed)
+        return
     chosen = COMMANDS.get(given[0]) if given else None
     if chosen is not None and chosen.extra and not _asks_for_help(given):
         require(chosen.extra, f"sluicegate {given[0]}")
     if chosen is not None and chosen.program and not is_missing(chosen.extra):
         os.execv(sys.executable, [sys.executable, "-m", chosen.program, *given[1:]])
     try:
-        _run(given, chosen)
+        _run(given, given[0] if chosen else None)
     except ModuleNotFoundError as error:
         extra = extra_of(error.name)
         if extra is None:
             sys.exit(f"sluicegate: {error.name} is not installed: pip install sluicegate")
-        refuse(extra, f"sluicegate {given[0]}" if chosen else "sluicegate")
+        if chosen is None:
+            refuse(extra, "sluicegate")
+        refuse(extra, f"sluicegate {given[0]}", chosen.failure)
 
 
-def _run(given: Sequence[str], chosen: Command | None) -> None:
-    """Parse the arguments by typer, with the chosen command or else all of them, and run the command."""
+def _run(given: Sequence[str], chosen: str | None) -> None:
+    """Parse the arguments by typer, and run the command.
+
+    Without a `chosen` command, which is the name of one, only the names and help texts of all commands are needed.
+    """
     import typer  # noqa: PLC0415 - programs need none of it
 
     app = typer.Typer(
         name="sluicegate",
         help="Run and inspect Kafka-protocol brokers with connection quotas, from manifests.",
-        add_completion=False,
         pretty_exceptions_enable=False,
         no_args_is_help=True,
     )
     # Without a callback typer makes a single command the whole program, and its name an argument.
     app.callback()(_no_options)
-    for name, command in COMMANDS.items() if chosen is None else [(given[0], chosen)]:
+    for name, command in COMMANDS.items() if chosen is None else [(chosen, COMMANDS[chosen])]:
         help_text = f"{command.help[0].upper()}{command.help[1:]}."
-        if command.program:
-            advice = f"\n\n{sentence(command.extra, 'It')}." if is_missing(command.extra) else ""
+        if chosen is None or command.program:
+            advice = f"\n\n{sentence(command.extra, 'It')}." if chosen and is_missing(command.extra) else ""
             app.command(name, help=f"{help_text}{advice}")(_no_options)
             continue
         module = importlib.import_module(f"sluicegate_operator.cli.{command.module}")

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from sluicegate_operator.cli.completion import kube_contexts, local_clusters
+
 
 class Output(StrEnum):
     """The output formats of a command."""
@@ -37,7 +39,10 @@ NamespaceOption = Annotated[
 ]
 
 KubeContextOption = Annotated[
-    str | None, typer.Option("--context", help="Ask in Kubernetes, with this context of the kubeconfig.")
+    str | None,
+    typer.Option(
+        "--context", help="Ask in Kubernetes, with this context of the kubeconfig.", autocompletion=kube_contexts
+    ),
 ]
 
 KubeconfigOption = Annotated[
@@ -45,4 +50,7 @@ KubeconfigOption = Annotated[
     typer.Option("--kubeconfig", help="Ask in Kubernetes, with this kubeconfig file; by default KUBECONFIG."),
 ]
 
-ClusterOption = Annotated[str | None, typer.Option("--cluster", help="Name of the cluster, if there are several.")]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option("--cluster", help="Name of the cluster, if there are several.", autocompletion=local_clusters),
+]

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sluicegate_operator.api import Manifests, ObserverPlugin, load_manifests
-from sluicegate_operator.cli.extras import is_missing, sentence
+from sluicegate_operator.cli.extras import is_missing, require, sentence
 from sluicegate_operator.cli.manifests.manifest_watch import POLL_INTERVAL_S, ManifestWatch, modified_at
 from sluicegate_operator.cli.options import DATA_DIR, DataDirOption, FilesOption
 from sluicegate_operator.fleet.local.local_data import DataDir, DataDirError
@@ -72,6 +72,8 @@ async def _serve(data: DataDir, files: Sequence[Path], *, watch: bool, back_off:
     if not manifests.clusters:
         print(f"no BrokerCluster in {', '.join(map(str, files))}", file=sys.stderr)
         return 1
+    if any(cluster.spec.brokers is not None for cluster in manifests.clusters):
+        require("broker", "sluicegate up")
     run = LocalRun(data, say, back_off)
     task = asyncio.create_task(_keep(run, manifests, files, watcher if watch else None), name="up")
     loop = asyncio.get_running_loop()
