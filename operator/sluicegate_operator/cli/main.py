@@ -32,6 +32,10 @@ class Command(NamedTuple):
 COMMANDS = {
     "up": Command("run clusters from manifests as processes on this machine", "manifests.up"),
     "status": Command("show clusters, brokers, listener addresses and quotas of `sluicegate up`", "fleets.status"),
+    "doctor": Command(
+        "check versions, rights, CRDs, clocks, network policies, addresses and disks, and say what to do",
+        "doctor.doctor",
+    ),
     "quotas": Command(
         "show the limits of brokers, listeners and addresses: current rate, share of time blocked", "fleets.quotas"
     ),

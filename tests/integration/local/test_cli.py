@@ -14,7 +14,19 @@ from tests.support.processes.local_fleet import ENVIRONMENT, QUICKSTART, copy_qu
 def test_help_names_every_command() -> None:
     done = run_command("--help")
     assert done.returncode == 0
-    for name in ("up", "status", "quotas", "validate", "storm", "crds", "broker", "audit", "brokers", "groups"):
+    for name in (
+        "up",
+        "status",
+        "quotas",
+        "validate",
+        "storm",
+        "crds",
+        "broker",
+        "audit",
+        "brokers",
+        "groups",
+        "doctor",
+    ):
         assert name in done.stdout
 
 

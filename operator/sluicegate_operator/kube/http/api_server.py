@@ -136,6 +136,18 @@ class ApiServer:
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, send)
 
+    async def dated(self, path: str) -> tuple[Json, str]:
+        """Return the document at a path and the Date header of the answer, empty if there is none. Raises KubeError."""
+        url = f"{self._api.configuration.host}{path}"
+        headers = {"Accept": "application/json", **self.credentials()}
+
+        def fetch() -> tuple[Json, str]:
+            answer = self._accepted("GET", url, headers, None)
+            document = json_object(answer.data.decode("utf-8", "replace"), f"GET {path}")
+            return document, answer.headers.get("Date") or ""
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, fetch)
+
     async def text(self, path: str) -> str:
         """Return the body of an answer that is not JSON, such as a log. Raises KubeError."""
 

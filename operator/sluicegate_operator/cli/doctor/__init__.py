@@ -1,0 +1,1 @@
+"""`sluicegate doctor`: `reading` gathers the state of an installation, `checks` judges it."""
