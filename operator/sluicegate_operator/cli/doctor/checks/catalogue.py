@@ -65,7 +65,7 @@ CLOCK = Check(
     Where.KUBERNETES,
     "the clock of this machine beside the API server's",
     "they differ by more than 2 s",
-    "they differ by more than 60 s, so that ages and Leases cannot be judged from here",
+    "they differ by more than 60 s, so that ages that commands print are wrong, and certificates may seem invalid",
     "synchronize both clocks by NTP, for example with chrony",
 )
 CRDS = Check(
