@@ -23,8 +23,10 @@ The exit code is 1 if there is a PROBLEM, 2 for wrong use, and 0 otherwise. The 
 API server ends after 10 s, a connection to a node after 3 s, and one to a listener after 2 s.
 
 The rights of the operator are read by SubjectAccessReviews, which only administrators may create by default. A
-NetworkPolicy is judged by its selectors and ports. An `ipBlock` is compared with no address, because a network may
-translate addresses: the result is SKIPPED. Policies in the operator's namespace are not read.
+NetworkPolicy is judged by its selectors and ports. An `ipBlock` other than that of all addresses is compared with no
+address, because a network may translate addresses: the result is SKIPPED. Policies in the operator's namespace are not
+read. Brokers do not report the free space of their volumes. It comes from the kubelets, for users with the right to get
+nodes/proxy.
 
 ## Checks
 

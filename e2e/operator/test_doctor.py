@@ -89,7 +89,7 @@ def test_a_user_without_rights_learns_what_is_skipped(bare_plane: ControlPlane, 
 
     code, results = examined(kubeconfig)
     assert code == 0
-    assert [outcome for outcome, _ in of_check(results, "your rights")] == ["WARNING"] * 4
+    assert [outcome for outcome, _ in of_check(results, "your rights")] == ["WARNING"] * 5
     skipped = {one["check"] for one in results if one["outcome"] == "SKIPPED"}
     assert {"CRDs", "operator", "operator's rights", "nodes", "network policies", "volumes", "objects"} <= skipped
 

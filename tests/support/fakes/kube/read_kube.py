@@ -19,6 +19,7 @@ class ReadKube(MemoryKube):
     - `forbidden`: plurals that the user may neither read nor create.
     - `missing`: plurals that the API server does not serve.
     - `forbidden_everywhere`: plurals that the user may list in single namespaces only.
+    - `status`: the status of the answer to a read of another path.
     - `denied`: verb and resource of rights that access reviews deny.
     """
 
@@ -31,6 +32,7 @@ class ReadKube(MemoryKube):
         self.denied: set[tuple[str, str]] = set()
         self.reviewed: list[Json] = []
         self.unavailable = ""
+        self.status = 503
         self.date: str | None = None
 
     @property
@@ -60,7 +62,7 @@ class ReadKube(MemoryKube):
 
     async def read(self, path: str) -> Json | None:
         if path not in self.documents:
-            raise KubeError(f"GET {path}: 503 no answer", 503)
+            raise KubeError(f"GET {path}: {self.status} no answer", self.status)
         return self.documents[path]
 
     async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> Json:

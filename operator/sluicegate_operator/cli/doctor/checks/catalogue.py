@@ -30,7 +30,7 @@ EXTRAS = Check(
 OPEN_FILES = Check(
     "open files",
     Where.ALWAYS,
-    "the hard limit of open files of this machine (RLIMIT_NOFILE), which a broker uses in full",
+    "the hard limit of open files of this machine (RLIMIT_NOFILE), which a broker of `sluicegate up` uses in full",
     "the limit allows a broker fewer than 1,000 replicas",
     "the limit allows a broker fewer than 100 replicas",
     "raise the hard limit, for example with `ulimit -Hn 65536` as root, LimitNOFILE= of a systemd unit, or --ulimit of"
@@ -65,7 +65,7 @@ CLOCK = Check(
     Where.KUBERNETES,
     "the clock of this machine beside the API server's",
     "they differ by more than 2 s",
-    "they differ by more than 60 s, so that ages and Leases cannot be judged from here",
+    "they differ by more than 60 s, so that ages that commands print are wrong, and certificates may seem invalid",
     "synchronize both clocks by NTP, for example with chrony",
 )
 CRDS = Check(

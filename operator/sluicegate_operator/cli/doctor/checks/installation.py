@@ -61,7 +61,7 @@ def installation_results(found: Installation, *, runs_brokers: bool) -> Iterator
     yield _python(found)
     if found.missing:
         yield _extras(found, runs_brokers=runs_brokers)
-    yield _open_files(found.open_files)
+    yield _open_files(found.open_files, runs_brokers=runs_brokers)
 
 
 def _python(found: Installation) -> CheckResult:
@@ -84,11 +84,13 @@ def _extras(found: Installation, *, runs_brokers: bool) -> CheckResult:
     return EXTRAS.ok(sentence)
 
 
-def _open_files(limit: int | None) -> CheckResult:
+def _open_files(limit: int | None, *, runs_brokers: bool) -> CheckResult:
     if limit is None:
         return OPEN_FILES.ok("no limit")
     replicas = max((limit - max(FILES_KEPT_MIN, limit // FILES_KEPT_PART)) // FILES_PER_REPLICA, 1)
     sentence = f"the hard limit is {limit:,}, with which a broker may have {replicas:,} replicas"
+    if not runs_brokers:
+        return OPEN_FILES.ok(f"the hard limit is {limit:,}; brokers in Kubernetes have those of their nodes")
     if replicas < REPLICAS_PROBLEM:
         return OPEN_FILES.problem(sentence)
     return OPEN_FILES.warning(sentence) if replicas < REPLICAS_WARNING else OPEN_FILES.ok(sentence)

@@ -17,7 +17,8 @@ from sluicegate_operator.cli.doctor.checks.results import CheckResult, listed
 from sluicegate_operator.planning.layout.cluster_layout import CONTROLLER_PORT, HTTP_PORT, INTERNAL_PORT
 
 Json = Mapping[str, Any]
-DNS_PORT = 53
+DNS_PORTS = (53, 5353)
+"""The port of DNS, and the one to which OpenShift translates it before policies apply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +125,10 @@ def _result(policies: Sequence[Json], flow: Flow, way: Direction, answer: Allowe
 
 def _names(policies: Sequence[Json], pods: Sequence[PodSeen]) -> Iterator[CheckResult]:
     """Judge whether nodes may ask DNS, by which they find each other."""
+    ports = [Port(number, "UDP") for number in DNS_PORTS]
     blocked = [
-        pod for pod in pods if allows(policies, pod, Direction.EGRESS, None, Port(DNS_PORT, "UDP")) is Allowed.NO
+        pod for pod in pods if all(allows(policies, pod, Direction.EGRESS, None, port) is Allowed.NO for port in ports)
     ]
     if blocked:
-        flow = Flow("nodes", blocked, "DNS", (), DNS_PORT)
+        flow = Flow("nodes", blocked, "DNS", (), DNS_PORTS[0])
         yield _result(policies, flow, Direction.EGRESS, Allowed.NO, [pod.name for pod in blocked])

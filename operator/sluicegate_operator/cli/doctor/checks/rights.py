@@ -80,13 +80,24 @@ def user_rights_results(needs: Mapping[str, Sequence[Right]], answers: Answers) 
         if unknown := [answer.why for right in rights if isinstance(answer := answers[right], Unread)]:
             yield USER_RIGHTS.skipped(f"rights with which {use}: {unknown[0]}")
             continue
-        if missing := [right for right in rights if not answers[right]]:
-            where = missing[0].namespace
-            place = f" in namespace {where}" if where else ""
-            yield USER_RIGHTS.warning(f"you may not {listed(missing)}{place}: with these rights, {use}")
+        yield from _missing(use, [right for right in rights if not answers[right]])
         granted += sum(answers[right] is True for right in rights)
     if granted:
         yield USER_RIGHTS.ok(f"{granted} of {sum(map(len, needs.values()))} rights that commands use are granted")
+
+
+def _missing(use: str, missing: Sequence[Right]) -> Iterator[CheckResult]:
+    inside = [right for right in missing if right.namespace]
+    outside = [right for right in missing if not right.namespace]
+    if inside:
+        yield USER_RIGHTS.warning(
+            f"you may not {listed(inside)} in namespace {inside[0].namespace}: with these rights, {use}"
+        )
+    if outside:
+        yield USER_RIGHTS.warning(
+            f"you may not {listed(outside)}: with these rights, {use}",
+            "ask an administrator for a ClusterRoleBinding to a ClusterRole with these rights",
+        )
 
 
 def operator_rights(account_namespace: str, watched: str | None, namespace: str) -> list[Right]:

@@ -1,7 +1,7 @@
 """Reads a Kubernetes cluster for the checks. A read that is refused becomes a skipped result with the reason."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,8 +9,7 @@ from sluicegate_operator.api.schema.metadata import API_VERSION
 from sluicegate_operator.cli.asking.brokers_asked import NobodyToAskError
 from sluicegate_operator.cli.asking.kubernetes_asked import Place
 from sluicegate_operator.cli.doctor.checks.api_server import ServerSeen, clock_result, server_time, version_result
-from sluicegate_operator.cli.doctor.checks.catalogue import API_SERVER, NODES, OPERATOR_RIGHTS
-from sluicegate_operator.cli.doctor.checks.clusters import cluster_results
+from sluicegate_operator.cli.doctor.checks.catalogue import API_SERVER, OPERATOR_RIGHTS
 from sluicegate_operator.cli.doctor.checks.crds import crd_results, wanted_crds
 from sluicegate_operator.cli.doctor.checks.operator_runs import (
     OperatorSeen,
@@ -80,7 +79,6 @@ class KubernetesDoctor:
             clock_result(server),
             *lease_results(leases, server_time(server)),
             *deployment_results(operators, self._namespace, self._release),
-            *self._shown(clusters),
             *(result for part in parts for result in part),
         ]
 
@@ -100,14 +98,6 @@ class KubernetesDoctor:
             if self._cluster is not None:
                 raise
             return []
-
-    def _shown(self, clusters: Sequence[ShownCluster] | Unread) -> Iterator[CheckResult]:
-        if isinstance(clusters, Unread):
-            yield NODES.skipped(f"the clusters of namespace {self._namespace} cannot be read: {clusters.why}")
-        elif not clusters:
-            yield NODES.skipped(f"namespace {self._namespace} has no BrokerCluster; -n NAMESPACE names another one")
-        else:
-            yield from cluster_results(clusters)
 
     async def _crds(self) -> list[CheckResult]:
         found = await self._reads.get_all(CRD, list(wanted_crds()))

@@ -7,8 +7,8 @@ from typing import Any
 
 from sluicegate_operator.cli.asking.brokers_asked import is_node
 from sluicegate_operator.cli.doctor.checks.addresses import address_results, addresses_of
-from sluicegate_operator.cli.doctor.checks.catalogue import FREE_SPACE, NETWORK_POLICIES, OBJECTS
-from sluicegate_operator.cli.doctor.checks.clusters import release_results
+from sluicegate_operator.cli.doctor.checks.catalogue import FREE_SPACE, NETWORK_POLICIES, NODES, OBJECTS
+from sluicegate_operator.cli.doctor.checks.clusters import cluster_results, release_results, with_registrations
 from sluicegate_operator.cli.doctor.checks.network import ClusterPods, network_results
 from sluicegate_operator.cli.doctor.checks.network_rules import PodSeen
 from sluicegate_operator.cli.doctor.checks.objects import object_results
@@ -18,6 +18,7 @@ from sluicegate_operator.cli.doctor.checks.space import claims_space, space_resu
 from sluicegate_operator.cli.doctor.checks.volumes import class_names, unread_nodes, volume_results
 from sluicegate_operator.cli.doctor.reading.reads import STORAGE_CLASS, DoctorReads
 from sluicegate_operator.cli.fleets.fleet_view import ShownCluster
+from sluicegate_operator.cli.fleets.kubernetes_view import node_view
 from sluicegate_operator.kube.cache.cached_object import cluster_of
 from sluicegate_operator.kube.http.kinds import (
     BROKER_LISTENER,
@@ -81,6 +82,7 @@ async def namespace_results(
         _summaries(reads, seen, claims),
     )
     return [
+        *_shown(seen, clusters),
         *release_results({name: _releases(seen.registrations, name) for name in names}, release),
         *_network(seen, names, listeners, operator),
         *address_results(attempts),
@@ -110,6 +112,18 @@ async def _listed(reads: DoctorReads, namespace: str, of_cluster: str) -> Sequen
         reads.list(BROKER_REGISTRATION, namespace),
         *(reads.list(kind, namespace) for kind in USER_KINDS),
     )
+
+
+def _shown(seen: NamespaceSeen, clusters: Sequence[ShownCluster] | Unread) -> Iterator[CheckResult]:
+    if isinstance(clusters, Unread):
+        yield NODES.skipped(f"the clusters of namespace {seen.name} cannot be read: {clusters.why}")
+    elif not clusters:
+        yield NODES.skipped(f"namespace {seen.name} has no BrokerCluster; -n NAMESPACE names another one")
+    else:
+        registrations = () if isinstance(seen.registrations, Unread) else seen.registrations
+        pods = () if isinstance(seen.pods, Unread) else seen.pods
+        ready = {pod["metadata"]["name"] for pod in pods if node_view(pod, {}).problem is None}
+        yield from cluster_results([with_registrations(one, registrations) for one in clusters], ready)
 
 
 def _releases(registrations: Listed, cluster: str) -> Mapping[int, str] | Unread:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.cli.doctor.checks.clusters import cluster_results, release_results
+from sluicegate_operator.cli.doctor.checks.clusters import cluster_results, release_results, with_registrations
 from sluicegate_operator.cli.doctor.checks.objects import object_results, row_results
 from sluicegate_operator.cli.doctor.checks.results import CheckResult, Outcome, Unread
 from sluicegate_operator.cli.fleets.fleet_view import BrokerRow, ShownCluster, ShownNode
@@ -25,7 +25,7 @@ def shown(results: Any) -> list[tuple[str, Outcome, str]]:
 def test_a_cluster_that_is_fine() -> None:
     assert shown(cluster_results([SHOP])) == [
         ("nodes", Outcome.OK, "1 of 1 nodes of shop are ready"),
-        ("controller", Outcome.OK, "the active controller of shop lists 1 brokers"),
+        ("controller", Outcome.OK, "the active controller of shop answers"),
         ("brokers", Outcome.OK, "1 of 1 brokers of shop are Online and in sync"),
     ]
 
@@ -37,11 +37,47 @@ def test_an_external_cluster_has_no_nodes_to_check() -> None:
 
 def test_a_node_that_is_not_ready_and_an_unseen_controller() -> None:
     nodes = (NODE, replace(NODE, id=1, pod=None, problem="no answer in time"))
-    assert shown(cluster_results([replace(SHOP, nodes=nodes, unseen="controller 1000 is not active")])) == [
+    assert shown(cluster_results([replace(SHOP, nodes=nodes, brokers=(), unseen="controller 1000 is not active")])) == [
         ("nodes", Outcome.PROBLEM, "broker 1 of shop is not ready: no answer in time"),
         ("nodes", Outcome.OK, "1 of 2 nodes of shop are ready"),
         ("controller", Outcome.PROBLEM, "no view of the controller of shop: controller 1000 is not active"),
     ]
+
+
+def test_a_ready_pod_that_the_user_may_not_ask_is_ready() -> None:
+    denied = "GET .../pods/shop-brokers-0:9404/proxy/x: 403 pods is forbidden"
+    nodes = (replace(NODE, problem=denied),)
+    unseen = f"shop-controllers-0: {denied}"
+    assert shown(cluster_results([replace(SHOP, nodes=nodes, brokers=(), unseen=unseen)], {"shop-brokers-0"})) == [
+        ("nodes", Outcome.OK, "1 of 1 nodes of shop are ready"),
+        ("nodes", Outcome.SKIPPED, f"shop-brokers-0: you may not ask these nodes: {denied}"),
+        ("controller", Outcome.SKIPPED, f"you may not ask the controllers of shop: {unseen}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ready", "words"),
+    [
+        ({"shop-brokers-0"}, "is ready, and the API server has no answer of it: 503 no answer"),
+        (set(), "is not ready: 503 no answer"),
+    ],
+)
+def test_a_pod_that_does_not_answer_is_a_problem(ready: set[str], words: str) -> None:
+    nodes = (replace(NODE, problem="503 no answer"),)
+    found = shown(cluster_results([replace(SHOP, nodes=nodes)], ready))
+    assert found[0] == ("nodes", Outcome.PROBLEM, f"broker 0 of shop (pod shop-brokers-0) {words}")
+
+
+def test_registrations_replace_the_view_of_an_unseen_controller() -> None:
+    spec: Json = {"clusterRef": {"name": "shop"}, "brokerId": 3}
+    registered: list[Json] = [
+        {"spec": spec, "status": {"state": "Fenced", "outOfSync": 2}},
+        {"spec": spec | {"brokerId": 4}},
+        {"spec": spec | {"clusterRef": {"name": "other"}}, "status": {"state": "Online"}},
+    ]
+    seen = with_registrations(replace(SHOP, brokers=(), unseen="no answer"), registered)
+    assert [(row.id, row.state, row.out_of_sync) for row in seen.brokers] == [(3, "Fenced", 2)]
+    assert with_registrations(SHOP, registered) is SHOP
 
 
 @pytest.mark.parametrize(

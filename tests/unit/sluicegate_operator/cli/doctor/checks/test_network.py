@@ -107,13 +107,14 @@ def test_an_ip_block_cannot_be_judged(block: str) -> None:
     assert "it cannot be told whether Ingress lets brokers to controllers, port 9093 through" in found[0].sentence
 
 
-def test_a_policy_without_egress_blocks_nodes_and_dns() -> None:
+@pytest.mark.parametrize("dns_port", [53, 5353])
+def test_a_policy_without_egress_blocks_nodes_and_dns(dns_port: int) -> None:
     found = problems(policy("no-egress", policyTypes=["Egress"]))
     assert [sentence.partition(": ")[2] for sentence in found] == [
         "no Egress rule lets brokers to controllers, port 9093 through",
         "no Egress rule lets brokers to brokers, port 9091 through",
         "no Egress rule lets nodes to DNS, port 53 through",
     ]
-    dns = {"ports": [{"port": 53, "protocol": "UDP"}]}
+    dns = {"ports": [{"port": dns_port, "protocol": "UDP"}]}
     nodes: Json = {"to": [{"podSelector": {}}]}
     assert problems(policy("some-egress", policyTypes=["Egress"], egress=[dns, nodes])) == []

@@ -51,6 +51,20 @@ def test_a_missing_right_says_what_it_is_for() -> None:
     assert found[-1].outcome is Outcome.OK
 
 
+def test_rights_of_the_whole_cluster_have_their_own_remedy() -> None:
+    missing = {
+        Right("get", "storage.k8s.io", "storageclasses", ""),
+        Right("list", "", "persistentvolumeclaims", "kafka"),
+    }
+    inside, outside, _ = user_rights_results(NEEDS, {**ALL, **dict.fromkeys(missing, False)})
+    assert inside.sentence.startswith("you may not list persistentvolumeclaims in namespace kafka: ")
+    assert outside.sentence.startswith("you may not get storageclasses: ")
+    assert ("RoleBinding to the ClusterRole edit" in inside.remedy, "ClusterRoleBinding" in outside.remedy) == (
+        True,
+        True,
+    )
+
+
 def test_reviews_that_are_refused_are_skipped() -> None:
     found = list(user_rights_results(NEEDS, dict.fromkeys(ALL, Unread("403"))))
     assert {one.outcome for one in found} == {Outcome.SKIPPED}

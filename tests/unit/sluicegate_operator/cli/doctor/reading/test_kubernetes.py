@@ -196,6 +196,17 @@ async def test_one_cluster_is_chosen_by_name() -> None:
     assert bad(await examined(kube, "shop")) == []
 
 
+async def test_a_user_who_may_not_ask_nodes_learns_their_state_from_pods_and_registrations() -> None:
+    kube = installed()
+    for path in [path for path in kube.documents if "/pods/" in path]:
+        del kube.documents[path]
+    kube.status = 403
+    kube.put(a_registration(0) | {"status": {"state": "Fenced"}})
+    assert bad(await examined(kube)) == [
+        ("brokers", Outcome.PROBLEM, "broker 0 of shop is Fenced: it serves no clients"),
+    ]
+
+
 async def test_nodes_that_do_not_answer_are_problems() -> None:
     kube = installed()
     for path in [path for path in kube.documents if "/pods/" in path]:
