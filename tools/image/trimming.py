@@ -18,6 +18,8 @@ _OF_PYTHON = re.compile(
     r"|pyarrow/(include|includes|src)/|pyarrow/(libarrow_flight|libarrow_python_flight|_flight|_orc|_cuda|gandiva)"
     r"|pyarrow/(libarrow_python\.so|[^/]*\.so\.\d+\.\d+\.\d+)$"
     r"|pyspark/(pandas/tests|tests|examples|licenses)/|pyspark/(python|data|sbin|kubernetes)/"
+    # Only Textual uses it, by an extra of a package that rich needs, and no image has Textual.
+    r"|linkify_it/|linkify_it_py-[^/]+\.dist-info/"
     # Scripts and file lists of packages refer to the Python that installed them.
     r"|bin/|share/|[^/]+\.dist-info/(RECORD|INSTALLER|REQUESTED|direct_url\.json)$"
 )

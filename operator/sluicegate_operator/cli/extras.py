@@ -15,6 +15,7 @@ EXTRAS = {
     "broker": ("cramjam", "jwt", "msgspec", "re2", "uvloop"),
     "landing": ("duckdb", "msgspec", "numpy", "pyarrow"),
     "audit": ("duckdb", "msgspec", "numpy", "pyarrow", "confluent_kafka", "pyspark"),
+    "top": ("textual",),
     "operator": ("aiohttp", "cryptography", "kopf", "prometheus_client"),
 }
 """The modules of each extra, without those of the distribution itself. The first extra with a module is the smallest.

@@ -39,6 +39,7 @@ COMMANDS = {
     "quotas": Command(
         "show the limits of brokers, listeners and addresses: current rate, share of time blocked", "fleets.quotas"
     ),
+    "top": Command("show brokers, limits, storms, groups and partitions in a console that refreshes itself", "top.top"),
     "why": Command("show which quotas delay or reject an address, on which broker, since when", "fleets.why"),
     "brokers": Command(
         "show what brokers report about themselves: releases, protocol versions, tags", "fleets.brokers"

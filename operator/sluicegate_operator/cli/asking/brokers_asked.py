@@ -30,6 +30,8 @@ NO_SUCH_ANSWER = "the broker's release does not support this request"
 Json = dict[str, Any]
 Get = Callable[[str], Awaitable[Json]]
 """A function that returns the document at a path with its query. It raises AskingError."""
+ReadText = Callable[[str], Awaitable[str]]
+"""A function that returns the text at a path, which need not be JSON. It raises AskingError."""
 
 
 class AskingError(Exception):
@@ -44,13 +46,18 @@ class NobodyToAskError(Exception):
     """Error if the cluster does not exist, or cannot be searched for. The message says what to do."""
 
 
+async def _no_text(target: str) -> str:
+    raise NoSuchAnswerError(NO_SUCH_ANSWER)
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerAsked:
-    """One broker, and the function that sends it a GET request."""
+    """One broker, and the functions that send it a GET request: for a JSON document, and for text."""
 
     cluster: str
     broker_id: int
     get: Get
+    text: ReadText = _no_text
 
 
 async def ask_brokers(brokers: Sequence[BrokerAsked], path: str, query: Mapping[str, str]) -> list[BrokerAnswer]:
@@ -87,11 +94,16 @@ def brokers_here(data_dir: Path, cluster: str | None) -> list[BrokerAsked]:
 
 def broker_here(cluster: str, node: Mapping[str, Any]) -> BrokerAsked:
     """Return a broker of `sluicegate up`; `node` is its entry in state.json."""
-    return BrokerAsked(cluster, node["id"], _local(node))
+    text = _local(node)
 
-
-def _local(node: Mapping[str, Any]) -> Get:
     async def get(target: str) -> Json:
+        return _parsed(await text(target))
+
+    return BrokerAsked(cluster, node["id"], get, text)
+
+
+def _local(node: Mapping[str, Any]) -> ReadText:
+    async def read(target: str) -> str:
         if node["pid"] is None:
             raise AskingError(node["failing"] or "the broker is not running")
         host, _, port = node["http"].rpartition(":")
@@ -105,9 +117,9 @@ def _local(node: Mapping[str, Any]) -> Get:
             raise NoSuchAnswerError(NO_SUCH_ANSWER)
         if answer.status != 200:
             raise AskingError(f"HTTP {answer.status}: {answer.body.strip()[:300]}")
-        return _parsed(answer.body)
+        return answer.body
 
-    return get
+    return read
 
 
 async def brokers_in_kubernetes(kube: KubeClient, namespace: str, cluster: str | None) -> list[BrokerAsked]:
@@ -141,7 +153,8 @@ def is_node(pod: Json) -> bool:
 
 def broker_in_pod(kube: KubeClient, namespace: str, pod: Json) -> BrokerAsked:
     """Return the broker of a pod, to which the API server forwards each request."""
-    return BrokerAsked(pod["metadata"]["labels"][CLUSTER_LABEL], _index(pod), proxied(kube, namespace, pod))
+    text = _proxied_text(kube, namespace, pod)
+    return BrokerAsked(pod["metadata"]["labels"][CLUSTER_LABEL], _index(pod), proxied(kube, namespace, pod), text)
 
 
 def _index(pod: Json) -> int:
@@ -152,11 +165,8 @@ def proxied(kube: KubeClient, namespace: str, pod: Json) -> Get:
     """Return a function for GETs that the API server forwards to the node of a pod."""
 
     async def get(target: str) -> Json:
-        if (pod.get("status") or {}).get("phase") != "Running":
-            raise AskingError(f"the broker's pod is {(pod.get('status') or {}).get('phase') or 'not started'}")
-        path = f"{POD.path(namespace, pod['metadata']['name'])}:{HTTP_PORT}/proxy{target}"
         try:
-            found = await kube.read(path)
+            found = await kube.read(_proxy_path(namespace, pod, target))
         except KubeError as error:
             raise AskingError(str(error)) from error
         if found is None:
@@ -164,6 +174,24 @@ def proxied(kube: KubeClient, namespace: str, pod: Json) -> Get:
         return found
 
     return get
+
+
+def _proxied_text(kube: KubeClient, namespace: str, pod: Json) -> ReadText:
+    async def read(target: str) -> str:
+        try:
+            return await kube.text(_proxy_path(namespace, pod, target))
+        except KubeError as error:
+            raise AskingError(str(error)) from error
+
+    return read
+
+
+def _proxy_path(namespace: str, pod: Json, target: str) -> str:
+    """Return the API server's path of a node's HTTP listener. Raises AskingError if the pod does not run."""
+    phase = (pod.get("status") or {}).get("phase")
+    if phase != "Running":
+        raise AskingError(f"the broker's pod is {phase or 'not started'}")
+    return f"{POD.path(namespace, pod['metadata']['name'])}:{HTTP_PORT}/proxy{target}"
 
 
 def _parsed(text: str) -> Json:

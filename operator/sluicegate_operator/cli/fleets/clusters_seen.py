@@ -12,6 +12,7 @@ import typer
 from sluicegate_operator.cli.asking.asking import REFUSED, bad_use, say
 from sluicegate_operator.cli.asking.brokers_asked import NobodyToAskError
 from sluicegate_operator.cli.asking.kubernetes_asked import Place
+from sluicegate_operator.cli.asking.limits_asked import AskLimits, ask_limits
 from sluicegate_operator.cli.fleets.fleet_view import FleetView, ShownCluster
 from sluicegate_operator.cli.fleets.kubernetes_view import KubernetesView
 from sluicegate_operator.fleet.local.local_data import DataDirError
@@ -30,12 +31,7 @@ async def looking(place: Place | None, cluster: str | None, data_dir: Path) -> A
     """Yield a function that reads the clusters. `cluster` selects one of them; None selects all."""
     try:
         if place is None:
-            view = FleetView(data_dir)
-
-            async def read_here() -> Sequence[ShownCluster]:
-                return _only(await view.read_clusters(), cluster)
-
-            yield read_here
+            yield look_here(data_dir, cluster)
         else:
             with place.client() as kube:
                 yield KubernetesView(kube, place.namespace, cluster).read_clusters
@@ -47,6 +43,16 @@ async def looking(place: Place | None, cluster: str | None, data_dir: Path) -> A
     except KubeError as error:
         say(str(error))
         raise typer.Exit(REFUSED) from None
+
+
+def look_here(data_dir: Path, cluster: str | None, ask: AskLimits = ask_limits) -> Look:
+    """Return a function that reads the clusters of `sluicegate up`. It raises DataDirError and NobodyToAskError."""
+    view = FleetView(data_dir, ask)
+
+    async def read_here() -> Sequence[ShownCluster]:
+        return _only(await view.read_clusters(), cluster)
+
+    return read_here
 
 
 def _only(clusters: Sequence[ShownCluster], cluster: str | None) -> Sequence[ShownCluster]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate_operator.cli.asking.brokers_asked import AskingError, NoSuchAnswerError, broker_here
-from sluicegate_operator.cli.asking.limits_asked import ask_limits
+from sluicegate_operator.cli.asking.limits_asked import AskLimits, ask_limits
 from sluicegate_operator.cli.asking.quota_rows import BrokerLimits, QuotaRow, quota_rows
 from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, controller_view
 from sluicegate_operator.fleet.kafka.http_get import http_get
@@ -90,8 +90,9 @@ def as_dict(clusters: list[ShownCluster]) -> dict[str, Any]:
 class FleetView:
     """The clusters of `sluicegate up`."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, ask: AskLimits = ask_limits) -> None:
         self._data_dir = data_dir
+        self._ask = ask
 
     async def read_clusters(self) -> list[ShownCluster]:
         """Return the clusters of `sluicegate up` as `status` shows them. Raises DataDirError if no `up` runs there."""
@@ -123,7 +124,7 @@ class FleetView:
                     problem = await self._readiness(node)
                     # A broker that is not ready answers no clients: its readiness is the whole answer.
                     if problem is None and node["role"] == Role.BROKER:
-                        limits = await ask_limits(broker_here(cluster, node))
+                        limits = await self._ask(broker_here(cluster, node))
             except NoSuchAnswerError as error:
                 unseen = str(error)
             except (OSError, AskingError, ValueError) as error:

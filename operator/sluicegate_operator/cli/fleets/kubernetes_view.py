@@ -19,7 +19,7 @@ from sluicegate_operator.cli.asking.brokers_asked import (
     is_node,
     proxied,
 )
-from sluicegate_operator.cli.asking.limits_asked import ask_limits
+from sluicegate_operator.cli.asking.limits_asked import AskLimits, ask_limits
 from sluicegate_operator.cli.asking.quota_rows import BrokerLimits, quota_rows
 from sluicegate_operator.cli.fleets.fleet_view import BrokerRow, ShownCluster, ShownNode, broker_row
 from sluicegate_operator.fleet.kafka.controllers import VIEW_PATH
@@ -63,10 +63,11 @@ class _Objects:
 class KubernetesView:
     """The clusters of one Kubernetes namespace, or one of them."""
 
-    def __init__(self, kube: KubeClient, namespace: str, cluster: str | None) -> None:
+    def __init__(self, kube: KubeClient, namespace: str, cluster: str | None, ask: AskLimits = ask_limits) -> None:
         self._kube = kube
         self._namespace = namespace
         self._cluster = cluster
+        self._ask = ask
         self._slots = asyncio.Semaphore(ASKED_AT_A_TIME)
 
     async def read_clusters(self) -> list[ShownCluster]:
@@ -120,7 +121,7 @@ class KubernetesView:
         if node.problem is None and role_of(pod) is Role.BROKER:
             try:
                 async with self._slots, asyncio.timeout(ANSWER_TIMEOUT_S):
-                    limits = await ask_limits(broker_in_pod(self._kube, self._namespace, pod))
+                    limits = await self._ask(broker_in_pod(self._kube, self._namespace, pod))
             except NoSuchAnswerError as error:
                 node = replace(node, limits_unseen=str(error))
             except (AskingError, TimeoutError) as error:

@@ -4,7 +4,7 @@ Exit codes: 2 for wrong use, 1 if a broker or the API server does not answer.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -87,12 +87,10 @@ def why(
 async def _ask(address: str, place: Place | None, cluster: str | None, data_dir: Path) -> list[AddressAnswers]:
     try:
         if place is None:
-            brokers = brokers_here(data_dir, cluster)
-            return await _asked([str(ip_address(address))], brokers, quotas_here(data_dir))
+            return await ask_here(str(ip_address(address)), cluster, data_dir)
         with place.client() as kube:
             addresses = await _addresses(kube, place.namespace, address)
-            brokers = await brokers_in_kubernetes(kube, place.namespace, cluster)
-            return await _asked(addresses, brokers, await _quotas(kube, place.namespace))
+            return await ask_in_kubernetes(kube, addresses, place.namespace, cluster)
     except DataDirError as error:
         raise bad_use(f"{error}; or ask a cluster in Kubernetes with -n NAMESPACE") from None
     except NobodyToAskError as error:
@@ -102,8 +100,29 @@ async def _ask(address: str, place: Place | None, cluster: str | None, data_dir:
         raise typer.Exit(REFUSED) from None
 
 
-async def _quotas(kube: KubeClient, namespace: str) -> Sequence[ConnectionQuota]:
-    """Return the quotas of the namespace; none, with a sentence for the user, if listing is forbidden.
+async def ask_here(address: str, cluster: str | None, data_dir: Path) -> list[AddressAnswers]:
+    """Ask the brokers of `sluicegate up` about an address. Raises DataDirError and NobodyToAskError."""
+    return await _asked([address], brokers_here(data_dir, cluster), quotas_here(data_dir))
+
+
+async def ask_in_kubernetes(
+    kube: KubeClient,
+    addresses: Sequence[str],
+    namespace: str,
+    cluster: str | None,
+    *,
+    warn: Callable[[str], None] = say,
+) -> list[AddressAnswers]:
+    """Ask the brokers of a namespace about addresses. Raises KubeError and NobodyToAskError.
+
+    `warn` gets a sentence if the names of quotas are missing from the answers.
+    """
+    brokers = await brokers_in_kubernetes(kube, namespace, cluster)
+    return await _asked(addresses, brokers, await _quotas(kube, namespace, warn))
+
+
+async def _quotas(kube: KubeClient, namespace: str, warn: Callable[[str], None]) -> Sequence[ConnectionQuota]:
+    """Return the quotas of the namespace; none, with a sentence for `warn`, if listing is forbidden.
 
     Raises KubeError.
     """
@@ -112,7 +131,7 @@ async def _quotas(kube: KubeClient, namespace: str) -> Sequence[ConnectionQuota]
     except KubeError as error:
         if error.status != FORBIDDEN:
             raise
-        say(f"limits of brokers, listeners and addresses are shown without the names of their quotas: {error}")
+        warn(f"limits of brokers, listeners and addresses are shown without the names of their quotas: {error}")
         return ()
 
 

@@ -1,0 +1,1 @@
+"""`sluicegate top`: a console about brokers, limits, clients, groups and partitions that refreshes itself."""

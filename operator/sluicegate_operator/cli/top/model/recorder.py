@@ -1,0 +1,46 @@
+"""Computes the rows of the console from one look after another: rates and histories need more than one. Pure."""
+
+from sluicegate_operator.cli.top.model.broker_lines import BrokerLines, totals
+from sluicegate_operator.cli.top.model.kafka_lines import GroupLines, PartitionLines, client_lines
+from sluicegate_operator.cli.top.model.limit_lines import Storms, address_lines, is_set, limit_lines
+from sluicegate_operator.cli.top.model.lines import TopView
+from sluicegate_operator.cli.top.model.look import Look
+from sluicegate_operator.cli.top.model.rates import Rates
+
+
+class Recorder:
+    """The counters of the last look and the histories of figures, for the view of the next look."""
+
+    def __init__(self) -> None:
+        self._of_limits, self._of_brokers, self._of_kafka = Rates(), Rates(), Rates()
+        self._brokers = BrokerLines(self._of_brokers)
+        self._storms = Storms()
+        self._groups = GroupLines()
+        self._partitions = PartitionLines()
+
+    def view(self, look: Look) -> TopView:
+        """Return all rows at the time of `look`. Looks are given in the order of their times."""
+        for rates in (self._of_limits, self._of_brokers, self._of_kafka):
+            rates.begin(look.at_s)
+        limits = [line for cluster in look.clusters for line in limit_lines(cluster, self._of_limits)]
+        brokers = [line for cluster in look.clusters for line in self._brokers.of_cluster(cluster, look.figures)]
+        groups = self._groups.of(look)
+        unseen = [f"no view of the controller of {one.name}: {one.unseen}" for one in look.clusters if one.unseen]
+        left_out = [
+            f"{one.left_out} more groups of {one.cluster} are not shown; `sluicegate groups list` has all"
+            for one in look.kafka
+            if one.left_out
+        ]
+        return TopView(
+            shown_at=look.shown_at,
+            clusters=tuple(one.name for one in look.clusters),
+            totals=totals(brokers, limits, groups),
+            brokers=tuple(brokers),
+            limits=tuple(line for line in limits if is_set(line)),
+            addresses=tuple(address_lines(limits)),
+            clients=tuple(client_lines(look.figures, self._of_kafka)),
+            storms=tuple(self._storms.lines(limits, look.at_s)),
+            groups=tuple(groups),
+            partitions=tuple(self._partitions.of(look.kafka, look.at_s)),
+            notes=(*look.notes, *unseen, *left_out),
+        )

@@ -1,0 +1,1 @@
+"""Sources of the console: `sluicegate up`, a Kubernetes namespace, a bootstrap server."""
