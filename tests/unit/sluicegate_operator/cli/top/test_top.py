@@ -60,10 +60,10 @@ def test_without_a_terminal_the_console_says_what_to_do() -> None:
 
 @pytest.mark.usefixtures("synthetic")
 def test_without_textual_the_console_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{command.__name__}.find_spec", lambda name: None)
+    monkeypatch.setattr(f"{command.__name__}.is_missing", lambda extra: extra == "top")
     done = run()
-    assert done.exit_code == 1
-    assert "pip install 'sluicegate[top]'; or use --once" in done.stderr
+    assert done.exit_code == 2
+    assert "needs the extra top: pip install 'sluicegate[top]'; --once prints" in done.stderr
 
 
 def test_where_nothing_runs_the_command_says_so(tmp_path: Path) -> None:
