@@ -85,9 +85,9 @@ def network_results(policies: Sequence[Json], cluster: ClusterPods) -> Iterator[
     bad += _names(policies, pods)
     yield from bad
     if not bad:
-        yield NETWORK_POLICIES.ok(
-            f"{listed(sorted(selecting))}: they let nodes, the operator and clients of {cluster.name} through"
-        )
+        who = "nodes and clients" if cluster.operator is None else "nodes, the operator and clients"
+        unknown = "; the operator's pods are unknown" if cluster.operator is None else ""
+        yield NETWORK_POLICIES.ok(f"{listed(sorted(selecting))}: they let {who} of {cluster.name} through{unknown}")
 
 
 def _judged(policies: Sequence[Json], flow: Flow) -> Iterator[CheckResult]:

@@ -30,7 +30,7 @@ from sluicegate_operator.cli.doctor.reading.reads import CRD, DEPLOYMENT, Doctor
 from sluicegate_operator.cli.fleets.fleet_view import ShownCluster
 from sluicegate_operator.cli.fleets.kubernetes_view import KubernetesView
 from sluicegate_operator.kube.http.errors import KubeError
-from sluicegate_operator.kube.http.kinds import LEASE, Kind
+from sluicegate_operator.kube.http.kinds import LEASE, NAMESPACE, Kind
 from sluicegate_operator.planning.registrations.operator_lease import DEFAULT_NAME
 from sluicegate_operator.resources.labels import MANAGER
 
@@ -42,7 +42,7 @@ INSTALLED_IN = "sluicegate-system"
 async def kubernetes_results(place: Place, cluster: str | None, release: str | None) -> list[CheckResult]:
     """Return the results about a namespace of Kubernetes, and about the operator that watches it.
 
-    `cluster` names one BrokerCluster; None means all. Raises NobodyToAskError if it does not exist.
+    `cluster` names one BrokerCluster; None means all. Raises NobodyToAskError if it or the namespace does not exist.
     """
     try:
         with place.client() as kube:
@@ -95,6 +95,10 @@ class KubernetesDoctor:
         except KubeError as error:
             return Unread(str(error))
         except NobodyToAskError:
+            if await self._reads.get(NAMESPACE, None, self._namespace) is None:
+                raise NobodyToAskError(
+                    f"namespace {self._namespace} does not exist; set the namespace with -n NAMESPACE"
+                ) from None
             if self._cluster is not None:
                 raise
             return []

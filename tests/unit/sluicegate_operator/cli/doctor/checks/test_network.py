@@ -1,5 +1,6 @@
 """The connections that a cluster needs, beside the NetworkPolicies of its namespace."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,6 +66,11 @@ def test_the_operators_own_policies_let_everything_through_also_beside_others() 
             Outcome.OK,
             True,
         )
+
+
+def test_without_the_operators_pods_nothing_is_said_about_them() -> None:
+    [one] = results(*own(), shop=replace(SHOP, operator=None))
+    assert one.sentence.endswith("they let nodes and clients of shop through; the operator's pods are unknown")
 
 
 def test_a_policy_that_denies_all_blocks_every_connection() -> None:

@@ -183,11 +183,15 @@ async def test_a_clock_that_differs_does_not_make_the_lease_old() -> None:
 
 
 async def test_a_namespace_without_clusters_is_no_fault_and_a_wrong_name_is() -> None:
-    results = await examined(installed(), namespace="empty")
+    kube = installed()
+    kube.put({"kind": "Namespace", "metadata": {"name": "empty", "namespace": None}})
+    results = await examined(kube, namespace="empty")
     assert bad(results) == []
     assert "namespace empty has no BrokerCluster" in "".join(one.sentence for one in results)
     with pytest.raises(NobodyToAskError, match="no BrokerCluster other"):
         await examined(installed(), "other")
+    with pytest.raises(NobodyToAskError, match="namespace none does not exist"):
+        await examined(installed(), namespace="none")
 
 
 async def test_one_cluster_is_chosen_by_name() -> None:
