@@ -9,7 +9,7 @@ VERSION = Check(
     "the release of this command",
     "the package is not installed, so that its release is unknown",
     "never",
-    "install the package: pip install 'sluicegate[operator,broker]'",
+    "install the package: pip install sluicegate",
 )
 PYTHON = Check(
     "python",
@@ -25,7 +25,7 @@ EXTRAS = Check(
     "the extras of the package that are installed, and the commands that need the others",
     "on this machine, packages of the extra `broker` are missing, so that `sluicegate up` starts no broker",
     "never",
-    "install the extra: pip install 'sluicegate[operator,broker]'",
+    "install the extra: pip install 'sluicegate[broker]'",
 )
 OPEN_FILES = Check(
     "open files",

@@ -14,7 +14,9 @@ NEEDED_BY = {
     "landing": "`sluicegate audit`",
     "audit": "`sluicegate audit build` on Spark",
     "consumer": "the consumer for Python",
-    "operator": "the other commands",
+    "kubernetes": "commands that ask a Kubernetes cluster",
+    "operator": "the operator",
+    "top": "the console of `sluicegate top`",
 }
 """The commands that need an extra, by its name."""
 FILES_PER_REPLICA, FILES_KEPT_MIN, FILES_KEPT_PART = 3, 256, 4
