@@ -18,7 +18,7 @@ from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS
 from sluicegate_operator.cli.main import COMMANDS
 
 PLACE = "tests/unit/history/names.json"
-_METRIC = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
+_METRIC = re.compile(r"^\| `(?P<name>\w+)` \| (?P<type>\w+) \|", re.MULTILINE)
 
 
 def public_names(root: Path) -> dict[str, list[str]]:
@@ -32,7 +32,10 @@ def public_names(root: Path) -> dict[str, list[str]]:
         "configuration keys": iter(
             [*(f"broker {name}" for name in BROKER_KEYS), *(f"topic {name}" for name in TOPIC_KEYS)]
         ),
-        "metrics": iter(_METRIC.findall((root / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8"))),
+        "metrics": (
+            f"{found['name']} {found['type']}"
+            for found in _METRIC.finditer((root / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8"))
+        ),
         "columns of audit events": (
             f"{name}.{field.name} {field.type}" for name, table in contract().tables.items() for field in table.fields
         ),

@@ -21,7 +21,10 @@ def names() -> dict[str, list[str]]:
 @pytest.mark.parametrize("kind", RELEASED)
 def test_every_released_name_is_still_there(kind: str, names: dict[str, list[str]]) -> None:
     lost = set(RELEASED[kind]) - set(names[kind]) - ENDED.keys()
-    assert not lost, f"users rely on {sorted(lost)}: deprecate them first (docs/reference/compatibility.md)"
+    assert not lost, (
+        f"users rely on {sorted(lost)}: deprecate them first (docs/reference/compatibility.md); if no release has "
+        f"them, remove them from {PLACE}"
+    )
 
 
 def test_each_kind_of_names_has_names(names: dict[str, list[str]]) -> None:
