@@ -42,6 +42,7 @@ class SyntheticSource:
     title: str = "up in .sluicegate"
     asked: list[str] = field(default_factory=list)
     looks: int = 0
+    kept: dict[int, QuotaRow] = field(default_factory=dict)
 
     async def look(self) -> Look:
         self.looks += 1
@@ -102,14 +103,24 @@ class SyntheticSource:
     def _quotas(self, number: int, answering: Sequence[int]) -> list[QuotaRow]:
         rows: list[QuotaRow] = []
         for one in answering:
-            tried = wave(number, 40, 20, 400, one / 10)
+            tried = wave(number, 40, 4, 160, one / 10)
             shown = min(50.0, tried)
-            held = total(number, 40, 0, 350, one / 10)
+            held = total(number, 40, 0, 110, one / 10)
             rows.append(QuotaRow(one, "broker", None, None, shown + 3, 120 + one, 0.0, 0))
-            rows.append(QuotaRow(one, "listener EXTERNAL", 50, 2000, shown, 110 + one, min(0.97, tried / 420), held))
+            rows.append(
+                QuotaRow(
+                    one, "listener EXTERNAL", 50, 2000, shown, 110 + one, min(0.97, max(0.0, tried - 50) / 110), held
+                )
+            )
         first = answering[0] if answering else 0
         for at in range(self.addresses):
             busy = at % self.changes == number % self.changes
+            if not busy and at >= 5:
+                # A source passes the same object for a limit that it did not read again.
+                if at not in self.kept:
+                    self.kept[at] = QuotaRow(first, f"ip {address(at)}", 5, 20, float(at % 5), at % 20, None, 0)
+                rows.append(self.kept[at])
+                continue
             rate = wave(number, 15, 0, 5, at / 7) if busy else float(at % 5)
             held = total(number, 25, 0, 12 - 2 * at, at / 5) if at < 5 else 0
             rows.append(QuotaRow(first, f"ip {address(at)}", 5, 20, rate, at % 20, None, held))
@@ -167,7 +178,7 @@ def why(asked: str) -> Mapping[str, Any]:
         "cluster": None,
         "rate": 4.9,
         "connections": 7,
-        "since": "2026-11-23T16:17:52.810Z",
+        "since": None,
         "held": {"rate": 186},
     }
     return {"address": asked, "connections": 7, "max_connections_per_ip": 20, "holders": [held], "observers": []}

@@ -5,7 +5,7 @@ as in Kafka: a listener limit of 50 on three brokers admits 150 connections a se
 50, and its rows have the share of each broker.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,13 +21,14 @@ class BrokerLimits:
     """The limits of one broker, from its answers with all their pages.
 
     `limits` has those of the broker and its listeners with the default of all addresses; `ips` and `groups` are by
-    name.
+    name. `rows` are further rows of this broker, which were read from an earlier answer.
     """
 
     broker_id: int
     limits: Json
     ips: Json = field(default_factory=dict)
     groups: Json = field(default_factory=dict)
+    rows: Sequence["QuotaRow"] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ def _rows(broker: BrokerLimits) -> Iterator[QuotaRow]:
     for name, group in broker.groups.items():
         if group["mode"] == "Enforce":
             yield _row(broker.broker_id, f"group {name}", group)
+    yield from broker.rows
 
 
 def _row(broker_id: int, target: str, limit: Json) -> QuotaRow:

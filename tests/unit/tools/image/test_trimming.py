@@ -33,6 +33,8 @@ def test_files_of_debian_needed_at_run_time_and_all_licences_are_kept(path: str)
         "uvloop/loop.pyx",
         "rich-15.0.0.dist-info/RECORD",
         "bin/typer",
+        "linkify_it/main.py",
+        "linkify_it_py-2.2.0.dist-info/METADATA",
     ],
 )
 def test_files_of_python_that_no_program_imports_are_removed(path: str) -> None:

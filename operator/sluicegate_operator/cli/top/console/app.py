@@ -79,12 +79,16 @@ class TopConsole(TablesApp):
             except SourceError as error:
                 self._failure = str(error)
             else:
-                self._failure, self._answered_s = "", time.monotonic()
-                self._latest = self._recorder.view(look)
-            if not self._paused:
-                self._view = self._latest
+                self.take(look)
             self.show_view()
             await asyncio.sleep(max(PAUSE_MIN_S, began_s + self._every_s - time.monotonic()))
+
+    def take(self, look: Look) -> None:
+        """Compute the view of a newer look. It is shown unless the console pauses."""
+        self._failure, self._answered_s = "", time.monotonic()
+        self._latest = self._recorder.view(look)
+        if not self._paused:
+            self._view = self._latest
 
     def show_view(self) -> None:
         super().show_view()

@@ -23,6 +23,10 @@ TextLines { height: 1; }
 RowTable { height: 1fr; }
 #filter { display: none; border: none; height: 1; padding: 0; }
 DetailScreen { background: ansi_default; align: center middle; }
-DetailScreen > VerticalScroll { width: 100%; height: 1fr; background: ansi_default; padding: 0 1; scrollbar-size: 1 1; }
+DetailScreen > VerticalScroll {
+  width: 100%; height: 1fr; background: ansi_default; padding: 0 1; scrollbar-size: 1 1;
+  scrollbar-color: ansi_white; scrollbar-background: ansi_default; scrollbar-color-active: ansi_white;
+  scrollbar-color-hover: ansi_white; scrollbar-background-hover: ansi_default;
+  scrollbar-background-active: ansi_default; }
 DetailScreen Static { width: auto; background: ansi_default; color: ansi_default; }
 """

@@ -47,6 +47,7 @@ class TablesApp(App[None]):
         self._view = view
         self._table = SCREENS[table]
         self._orders = {key: SortOrder(screen.sort) for key, screen in SCREENS.items()}
+        self._of_all = 0
         self._words = dict.fromkeys(SCREENS, words)
         self._lines = {name: TextLines(name, style) for name, style in LINES.items()}
         self._rows = RowTable(self._table, blocks)
@@ -66,7 +67,8 @@ class TablesApp(App[None]):
         if len(self.screen_stack) > 1:
             return
         screen, order = self._table, self._orders[self._table.key]
-        rows = self._table.rows(self._view)
+        rows = screen.rows(self._view)
+        self._of_all = len(rows)
         found = ordered(screen, chosen(screen, rows, self._words[screen.key]), order)
         self._rows.show(screen, found, order, len(self._view.clusters))
         self._line("tabs", chrome.tabs(SCREENS, screen.key, self._view))
@@ -77,7 +79,7 @@ class TablesApp(App[None]):
 
     def _draw_status(self) -> None:
         key = self._table.key
-        place = self._rows.at, len(self._rows.rows), len(self._table.rows(self._view))
+        place = self._rows.at, len(self._rows.rows), self._of_all
         self._line("status", [(chrome.status(self._table, self._orders[key], self._words[key], place), Mark.DIM)])
 
     def on_row_table_moved(self, event: RowTable.Moved) -> None:

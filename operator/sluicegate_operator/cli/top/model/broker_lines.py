@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sluicegate_operator.cli.asking.quota_rows import QuotaRow
 from sluicegate_operator.cli.fleets.fleet_view import BrokerRow, ShownCluster, ShownNode
 from sluicegate_operator.cli.top.model.histories import Histories
+from sluicegate_operator.cli.top.model.limit_lines import ClusterLimits
 from sluicegate_operator.cli.top.model.lines import BrokerLine, GroupLine, LimitLine, Totals
 from sluicegate_operator.cli.top.model.look import BrokerFigures, BrokerKey
 from sluicegate_operator.cli.top.model.rates import Rates, sum_of
@@ -23,19 +24,18 @@ class BrokerLines:
         self._rates = rates
         self._histories = Histories()
 
-    def of_cluster(self, cluster: ShownCluster, figures: Mapping[BrokerKey, BrokerFigures]) -> list[BrokerLine]:
+    def of_cluster(
+        self, cluster: ShownCluster, limits: ClusterLimits, figures: Mapping[BrokerKey, BrokerFigures]
+    ) -> list[BrokerLine]:
         """Return a row for each broker that runs here, or that the controller reports."""
         nodes = {node.id: node for node in cluster.nodes if node.role == Role.BROKER}
         registered = {broker.id: broker for broker in cluster.brokers}
-        rows: dict[int, list[QuotaRow]] = {}
-        for row in cluster.quotas:
-            rows.setdefault(row.broker_id, []).append(row)
         return [
             self._line(
                 cluster.name,
                 broker_id,
                 (registered.get(broker_id, _UNREGISTERED), nodes.get(broker_id)),
-                rows.get(broker_id, ()),
+                limits,
                 figures.get((cluster.name, broker_id), _NO_FIGURES),
             )
             for broker_id in sorted(nodes.keys() | registered.keys())
@@ -46,24 +46,22 @@ class BrokerLines:
         cluster: str,
         broker_id: int,
         seen: tuple[BrokerRow, ShownNode | None],
-        rows: Sequence[QuotaRow],
+        limits: ClusterLimits,
         figures: BrokerFigures,
     ) -> BrokerLine:
         broker, node = seen
-        own = next((row for row in rows if row.target == "broker"), None)
+        own = limits.own.get(broker_id)
         key = cluster, broker_id
-        held = [self._rates.growth((*key, row.target), row.held or 0) for row in rows if row.held is not None]
-        blocked = [row.blocked_share for row in rows if row.blocked_share is not None]
         new_s = own.accept_rate if own is not None else None
         return BrokerLine(
             cluster=cluster,
             id=broker_id,
             state=broker.state,
-            problem=_problem(node, rows),
+            problem=_problem(node, own),
             new_s=new_s,
             open=own.connections if own is not None else None,
-            held_s=sum(growth or 0.0 for growth in held) if held else None,
-            blocked=max(blocked, default=None),
+            held_s=limits.held_s.get(broker_id),
+            blocked=limits.blocked.get(broker_id),
             waiting=figures.waiting if figures is not _NO_FIGURES else None,
             loop_ms=None if figures.loop_delay_s is None else figures.loop_delay_s * 1000,
             cpu=None if figures.cpu_s is None else self._rates.growth((*key, "cpu", ""), figures.cpu_s),
@@ -82,20 +80,27 @@ class BrokerLines:
         )
 
 
-def _problem(node: ShownNode | None, rows: Sequence[QuotaRow]) -> str:
+def _problem(node: ShownNode | None, own: QuotaRow | None) -> str:
     if node is None:
-        return "" if rows else "it does not run here"
+        return "" if own is not None else "it does not run here"
     return node.problem or node.limits_unseen or ""
 
 
-def totals(brokers: Sequence[BrokerLine], limits: Iterable[LimitLine], groups: Iterable[GroupLine]) -> Totals:
+def totals(brokers: Sequence[BrokerLine], limits: Sequence[LimitLine], groups: Iterable[GroupLine]) -> Totals:
     return Totals(
         brokers=len(brokers),
         answering=sum(1 for line in brokers if not line.problem),
         new_s=sum_of(line.new_s for line in brokers),
         open=sum_of(line.open for line in brokers),
-        held_s=sum_of(line.held_s for line in limits),
+        held_s=_held_s(limits),
         loop_ms=max((line.loop_ms for line in brokers if line.loop_ms is not None), default=None),
         out_of_sync=sum(line.out_of_sync for line in brokers),
         lag=sum_of(group.lag for group in groups),
     )
+
+
+def _held_s(limits: Sequence[LimitLine]) -> float | None:
+    held = [line.held_s for line in limits if line.held_s]
+    if held:
+        return sum_of(held)
+    return 0.0 if any(line.held_s is not None for line in limits) else None

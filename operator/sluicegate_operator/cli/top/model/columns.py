@@ -162,11 +162,11 @@ def ordered(screen: Screen, rows: Sequence[Any], order: SortOrder) -> list[Any]:
     """Return the rows in this order. Equal rows keep their order, and unknown values are last."""
     column = screen.column(order.key)
     sort_by = column.sort_by
-    known = [row for row in rows if sort_by(row) is not None]
-    known.sort(key=sort_by, reverse=column.largest_first is not order.reverse)
-    if len(known) < len(rows):
-        known += [row for row in rows if sort_by(row) is None]
-    return known
+    largest_first = column.largest_first is not order.reverse
+    if None not in list(map(sort_by, rows)):
+        return sorted(rows, key=sort_by, reverse=largest_first)
+    known = sorted((row for row in rows if sort_by(row) is not None), key=sort_by, reverse=largest_first)
+    return known + [row for row in rows if sort_by(row) is None]
 
 
 def next_order(screen: Screen, shown: Sequence[Placed], order: SortOrder, step: int = 1) -> SortOrder:

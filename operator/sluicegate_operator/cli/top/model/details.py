@@ -42,7 +42,8 @@ def address_of(row: Any) -> str | None:
 
 def title_of(screen: Screen, row: Any) -> str:
     names = [str(part) for part in screen.identity(row)[1:]]  # type: ignore[index]
-    return printable(f"{screen.title[:-1]} {' '.join(names)}, cluster {row.cluster}")
+    kind = screen.title.removesuffix("es" if screen.key == "addresses" else "s")
+    return printable(f"{kind} {' '.join(names)}, cluster {row.cluster}")
 
 
 def details(screen: Screen, row: Any, view: TopView) -> list[RenderableType]:

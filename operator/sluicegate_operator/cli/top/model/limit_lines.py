@@ -1,12 +1,13 @@
 """Rows about limits, addresses and storms, from the limits that brokers report. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from sluicegate_operator.cli.asking.quota_rows import QuotaRow
 from sluicegate_operator.cli.fleets.fleet_view import ShownCluster
 from sluicegate_operator.cli.top.model.histories import Histories
 from sluicegate_operator.cli.top.model.lines import AddressLine, LimitLine, StormLine
-from sluicegate_operator.cli.top.model.rates import Rates, sum_of
+from sluicegate_operator.cli.top.model.rates import growth_of, sum_of
 
 BLOCKED_MIN = 0.005
 """Least share of blocked time that counts as a storm."""
@@ -17,24 +18,74 @@ LimitKey = tuple[str, str]
 """A limit by cluster and target."""
 
 
-def by_target(cluster: ShownCluster) -> Mapping[str, list[QuotaRow]]:
-    found: dict[str, list[QuotaRow]] = {}
-    for row in cluster.quotas:
-        rows = found.get(row.target)
-        if rows is None:
-            found[row.target] = [row]
-        else:
-            rows.append(row)
-    return found
+class ClusterLimits(NamedTuple):
+    """The limits of one cluster, with figures by broker.
+
+    - `computed`: the lines that were computed at this look. Only they can hold connections.
+    - `own`: each broker's row about the whole broker; `blocked`: its largest share of blocked time.
+    - `held_s`: connections a second that all limits of a broker hold; only brokers that report held connections.
+    """
+
+    lines: list[LimitLine]
+    computed: list[LimitLine]
+    own: dict[int, QuotaRow]
+    blocked: dict[int, float]
+    held_s: dict[int, float]
 
 
-def limit_lines(cluster: ShownCluster, rates: Rates) -> list[LimitLine]:
-    """Return a line for each target, in the order of the rows."""
-    return [_limit_line(cluster.name, target, rows, rates) for target, rows in by_target(cluster).items()]
+class LimitLines:
+    """Computes the rows of limits from looks. A row object that did not change keeps its line.
+
+    Sources pass the same object for a limit that they did not read again: this makes ten thousand limits cheap.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[str, dict[str, LimitLine]] = {}
+        self._same: dict[str, dict[str, QuotaRow]] = {}
+        """The row of each target that has one row and holds nothing: the same row makes the same line."""
+
+    def of_cluster(self, cluster: ShownCluster, passed_s: float) -> ClusterLimits:
+        """Return a line for each target. `passed_s`: seconds since the look before; 0 at the first look."""
+        lines = self._lines.setdefault(cluster.name, {})
+        same = self._same.setdefault(cluster.name, {})
+        limits = ClusterLimits([], [], {}, {}, {})
+        get = same.get
+        changed: dict[str, list[QuotaRow]] = {}
+        other = [row for row in cluster.quotas if get(row.target) is not row]
+        for row in other:
+            changed.setdefault(row.target, []).append(row)
+        present = set(map(id, cluster.quotas))
+        count = len(cluster.quotas) - len(other) + len(changed)
+        for target, rows in changed.items():
+            if (kept := same.pop(target, None)) is not None and id(kept) in present:
+                rows.append(kept)
+                count -= 1
+            line = _limit_line(cluster.name, target, rows, lines.get(target), passed_s, limits)
+            lines[target] = line
+            limits.computed.append(line)
+            if len(rows) == 1 and not line.held_s and line.blocked is None:
+                same[target] = rows[0]
+        if count != len(lines):
+            for target in lines.keys() - {row.target for row in cluster.quotas}:
+                del lines[target]
+                same.pop(target, None)
+        limits.own.update((row.broker_id, row) for row in changed.get("broker", ()))
+        limits.lines.extend(lines.values())
+        return limits
 
 
-def _limit_line(cluster: str, target: str, rows: list[QuotaRow], rates: Rates) -> LimitLine:
-    held, held_s = _held(cluster, target, rows, rates)
+def _limit_line(
+    cluster: str,
+    target: str,
+    rows: list[QuotaRow],
+    before: LimitLine | None,
+    passed_s: float,
+    limits: ClusterLimits,
+) -> LimitLine:
+    held, held_s = _held(rows, before, passed_s, limits)
+    for row in rows:
+        if row.blocked_share is not None:
+            limits.blocked[row.broker_id] = max(row.blocked_share, limits.blocked.get(row.broker_id, 0.0))
     if len(rows) == 1:
         row = rows[0]
         rate, use, opened, blocked = row.accept_rate, _use(row), row.connections, row.blocked_share
@@ -61,14 +112,20 @@ def _limit_line(cluster: str, target: str, rows: list[QuotaRow], rates: Rates) -
     )
 
 
-def _held(cluster: str, target: str, rows: list[QuotaRow], rates: Rates) -> tuple[int | None, float | None]:
+def _held(
+    rows: list[QuotaRow], before: LimitLine | None, passed_s: float, limits: ClusterLimits
+) -> tuple[int | None, float | None]:
     """Return the held connections of all brokers, in all and a second; None if no broker reports them."""
+    totals = {} if before is None else {row.broker_id: row.held for row in before.rows}
     held, held_s, is_known = 0, 0.0, False
     for row in rows:
-        if row.held is not None:
-            is_known = True
-            held += row.held
-            held_s += rates.growth((cluster, target, row.broker_id), row.held) or 0.0
+        if row.held is None:
+            continue
+        is_known = True
+        held += row.held
+        growth = growth_of(totals.get(row.broker_id), row.held, passed_s) or 0.0
+        held_s += growth
+        limits.held_s[row.broker_id] = limits.held_s.get(row.broker_id, 0.0) + growth
     return (held, held_s) if is_known else (None, None)
 
 
@@ -97,7 +154,7 @@ def address_lines(limits: Iterable[LimitLine]) -> list[AddressLine]:
 
 def is_set(line: LimitLine) -> bool:
     """Return whether a line is a limit, and not only an address that another limit holds back."""
-    return not line.target.startswith("ip ") or line.max_rate is not None or line.max_connections is not None
+    return line.max_rate is not None or line.max_connections is not None or not line.target.startswith("ip ")
 
 
 class Storms:
@@ -108,10 +165,18 @@ class Storms:
         self._began_s: dict[LimitKey, float] = {}
         self._active_s: dict[LimitKey, float] = {}
 
-    def lines(self, limits: Iterable[LimitLine], at_s: float) -> list[StormLine]:
-        """Return the storms at a monotonic time, the one with the most held connections a second first."""
+    def lines(self, limits: Sequence[LimitLine], computed: Sequence[LimitLine], at_s: float) -> list[StormLine]:
+        """Return the storms at a monotonic time, the one with the most held connections a second first.
+
+        `computed` are those of `limits` that may hold connections.
+        """
         found = []
-        for line in limits:
+        active = [one for one in computed if one.held_s or one.blocked]
+        quiet = self._began_s.keys() - {one[:2] for one in active}
+        if quiet:
+            targets = {target for _, target in quiet}
+            active += [one for one in limits if one.target in targets and one[:2] in quiet]
+        for line in active:
             key = line.cluster, line.target
             if (line.held_s or 0.0) > 0 or (line.blocked or 0.0) >= BLOCKED_MIN:
                 self._began_s.setdefault(key, at_s)

@@ -3,6 +3,7 @@
 They are named tuples, because a refresh may make ten thousand of them. A value of None is unknown, and shown as `-`.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sluicegate_operator.cli.asking.quota_rows import QuotaRow
@@ -156,14 +157,17 @@ class Totals(NamedTuple):
 
 
 class TopView(NamedTuple):
-    """All rows of one moment. `notes` are sentences about missing answers."""
+    """All rows of one moment. `limits` also has addresses that only other limits hold back.
+
+    The rows of limits and addresses are taken from them when a table shows them. `notes` are sentences about missing
+    answers.
+    """
 
     shown_at: str
     clusters: tuple[str, ...]
     totals: Totals
     brokers: tuple[BrokerLine, ...] = ()
-    limits: tuple[LimitLine, ...] = ()
-    addresses: tuple[AddressLine, ...] = ()
+    limits: Sequence[LimitLine] = ()
     clients: tuple[ClientLine, ...] = ()
     storms: tuple[StormLine, ...] = ()
     groups: tuple[GroupLine, ...] = ()

@@ -6,6 +6,16 @@ from typing import TypeVar
 Number = TypeVar("Number", int, float)
 
 
+def growth_of(before: float | None, total: float, passed_s: float) -> float | None:
+    """Return the growth of a counter per second; None without a value before.
+
+    A counter that became smaller belongs to a process that restarted: then all of it is growth.
+    """
+    if before is None or passed_s == 0:
+        return None
+    return (total - before if total >= before else total) / passed_s
+
+
 class Rates:
     """The counters of the last look, and the growth of counters since then.
 
@@ -26,15 +36,9 @@ class Rates:
         self._before, self._now = self._now, {}
 
     def growth(self, key: Hashable, total: float) -> float | None:
-        """Return the growth of a counter per second; None at its first look.
-
-        A counter that became smaller belongs to a process that restarted: then all of it is growth.
-        """
+        """Return the growth of a counter per second; None at its first look."""
         self._now[key] = total
-        before = self._before.get(key)
-        if before is None or self.passed_s == 0:
-            return None
-        return (total - before if total >= before else total) / self.passed_s
+        return growth_of(self._before.get(key), total, self.passed_s)
 
 
 def sum_of(values: Iterable[Number | None]) -> Number | None:

@@ -10,6 +10,7 @@ from typing import Any
 from kafka_bytes.printable import printable
 from sluicegate_operator.cli.top.model.columns import Column, Mark, Screen
 from sluicegate_operator.cli.top.model.kafka_lines import NO_LEADER
+from sluicegate_operator.cli.top.model.limit_lines import address_lines, is_set
 from sluicegate_operator.cli.top.model.lines import BrokerLine, GroupLine, LimitLine, PartitionLine, StormLine
 from sluicegate_operator.cli.top.model.numbers import (
     UNKNOWN,
@@ -179,7 +180,7 @@ LIMITS = Screen(
         ),
     ),
     sort="held_s",
-    rows=attrgetter("limits"),
+    rows=lambda view: [line for line in view.limits if line.max_rate is not None or is_set(line)],
     identity=lambda row: (row.cluster, row.target),
     search=lambda row: f"{row.target} {row.cluster}",
     empty="no broker reports a limit",
@@ -204,7 +205,7 @@ ADDRESSES = Screen(
         _number("brokers", "brokers", 7, "Brokers that report the address."),
     ),
     sort="held_s",
-    rows=attrgetter("addresses"),
+    rows=lambda view: address_lines(view.limits),
     identity=lambda row: (row.cluster, row.address),
     search=lambda row: f"{row.address} {row.cluster}",
     empty="no address has a limit, and no limit has held one back",

@@ -10,42 +10,52 @@ from urllib.parse import urlencode
 
 from sluicegate_operator.cli.asking.brokers_asked import AskingError, BrokerAsked, Json, NoSuchAnswerError
 from sluicegate_operator.cli.asking.limits_asked import GROUPS, LIMITS, readable
-from sluicegate_operator.cli.asking.quota_rows import BrokerLimits
+from sluicegate_operator.cli.asking.quota_rows import BrokerLimits, QuotaRow, quota_rows
 from sluicegate_operator.cli.top.model.figures_text import parse_figures
 from sluicegate_operator.cli.top.model.look import BrokerFigures, BrokerKey
 
 METRICS = "/metrics"
+_NONE: Json = {"connection_creation_rate": None, "max_connections": None, "held": {}}
+_NO_LIMITS: Json = {"broker": _NONE, "listeners": {}, "default_ip": _NONE}
 ITEMS_MAX = 100_000
 """Maximum number of addresses, or of groups, that are kept for one broker."""
 
 
 @dataclass(slots=True)
 class Pages:
-    """The known items of all pages of one broker's answer, and the name after which the next page begins.
+    """The known rows of all pages of one broker's answer, and the name after which the next page begins.
 
-    `are_several` is whether the last page was not the only one.
+    `are_several` is whether the last page was not the only one. A row of a page that was not read again stays the same
+    object, so that the console does not compute its line again.
     """
 
     path: str
     name: str
-    items: dict[str, Json] = field(default_factory=dict)
+    rows: dict[str, QuotaRow] = field(default_factory=dict)
     after: str = ""
     are_several: bool = False
 
-    async def read(self, broker: BrokerAsked) -> tuple[Json, Json]:
-        """Ask for the next page, and keep its items in place of the former ones. Returns the page and its items."""
+    async def read(self, broker: BrokerAsked) -> Json:
+        """Ask for the next page, and keep its rows in place of the former ones. Returns the page."""
         page = await broker.get(f"{self.path}?{urlencode({'after': self.after})}")
-        found, end = page.get(self.name, {}), page.get("next")
+        found, end = _rows(broker, {self.name: page.get(self.name, {})}), page.get("next")
         self.are_several = bool(self.after or end)
         if self.are_several:
-            former = self.items.items()
-            self.items = {key: item for key, item in former if key <= self.after or (end is not None and key > end)}
-            if len(self.items) + len(found) <= ITEMS_MAX:
-                self.items |= found
+            former = self.rows.items()
+            self.rows = {key: row for key, row in former if key <= self.after or (end is not None and key > end)}
+            if len(self.rows) + len(found) <= ITEMS_MAX:
+                self.rows |= found
         else:
-            self.items = dict(found)
+            self.rows = found
         self.after = end or ""
-        return page, found
+        return page
+
+
+def _rows(broker: BrokerAsked, items: Json) -> dict[str, QuotaRow]:
+    """Return the rows of addresses or groups by name. Raises NoSuchAnswerError for another format."""
+    limits = BrokerLimits(broker.broker_id, _NO_LIMITS, items.get("ips", {}), items.get("groups", {}))
+    found = quota_rows([readable(limits)])
+    return {name: row for row in found for kind, _, name in [row.target.partition(" ")] if kind in ("ip", "group")}
 
 
 class LimitsInTurn:
@@ -71,23 +81,23 @@ class LimitsInTurn:
         is_teller = self._teller.setdefault(*key) == broker.broker_id
         pages = self._pages.setdefault(key, (Pages(LIMITS, "ips"), Pages(GROUPS, "groups")))
         held = await broker.get(f"{LIMITS}?held=true")
-        limits, ips = await self._items(broker, pages[0], 0, is_teller)
-        _, groups = await self._items(broker, pages[1], 1, is_teller)
+        limits = await self._page(broker, pages[0], 0, is_teller)
+        await self._page(broker, pages[1], 1, is_teller)
         # A broker of an earlier release answers with a page.
-        refused = held.get("ips", {}) if "left_out" in held else {}
-        limits = limits or held
-        readable(BrokerLimits(broker.broker_id, limits, {**ips, **refused}, groups))
+        refused = _rows(broker, {"ips": held.get("ips", {})}) if "left_out" in held else {}
         self.figures[key] = await _figures(broker)
-        return BrokerLimits(broker.broker_id, limits, {**pages[0].items, **refused}, pages[1].items)
+        readable(BrokerLimits(broker.broker_id, limits or held))
+        rows = ({**pages[0].rows, **refused}).values()
+        return BrokerLimits(broker.broker_id, limits or held, rows=(*rows, *pages[1].rows.values()))
 
-    async def _items(self, broker: BrokerAsked, pages: Pages, which: int, is_teller: bool) -> tuple[Json, Json]:
-        """Read a page and return it with its items; nothing if the teller of the cluster reads the pages."""
+    async def _page(self, broker: BrokerAsked, pages: Pages, which: int, is_teller: bool) -> Json:
+        """Read a page and return it; nothing if the teller of the cluster reads the pages."""
         teller = self._pages.get((broker.cluster, self._teller[broker.cluster]))
         if is_teller:
             return await pages.read(broker)
         if teller is not None and teller[which].are_several:
-            pages.items = {}
-            return {}, {}
+            pages.rows = {}
+            return {}
         pages.after = ""
         return await pages.read(broker)
 

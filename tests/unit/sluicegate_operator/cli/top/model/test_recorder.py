@@ -8,6 +8,7 @@ from sluicegate_operator.cli.fleets.fleet_view import ShownCluster
 from sluicegate_operator.cli.top.model.limit_lines import QUIET_S
 from sluicegate_operator.cli.top.model.look import BrokerFigures, KafkaAnswers, Look, OutOfSync
 from sluicegate_operator.cli.top.model.recorder import Recorder
+from sluicegate_operator.cli.top.model.screens import ADDRESSES, LIMITS
 from sluicegate_operator.quotas.observing.shares import ReportedShare
 from tests.support.fakes.synthetic_console import CLUSTER, SyntheticSource, group
 
@@ -48,8 +49,8 @@ def test_figures_that_no_broker_reports_are_unknown() -> None:
 def test_an_address_without_a_limit_of_its_own_is_an_address_and_no_limit() -> None:
     refused = QuotaRow(0, "ip 10.0.0.9", None, None, 3.0, 1, None, 12)
     view = Recorder().view(look(1.0, refused, QuotaRow(0, "ip 10.0.0.1", 5)))
-    assert [line.target for line in view.limits] == ["ip 10.0.0.1"]
-    assert [(line.address, line.held) for line in view.addresses] == [("10.0.0.9", 12), ("10.0.0.1", None)]
+    assert [line.target for line in LIMITS.rows(view)] == ["ip 10.0.0.1"]
+    assert [(line.address, line.held) for line in ADDRESSES.rows(view)] == [("10.0.0.9", 12), ("10.0.0.1", None)]
 
 
 def test_a_storm_is_shown_until_it_has_been_quiet_for_a_while() -> None:

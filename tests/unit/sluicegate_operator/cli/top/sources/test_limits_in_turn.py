@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.cli.asking.brokers_asked import AskingError, BrokerAsked
+from sluicegate_operator.cli.asking.quota_rows import quota_rows
 from sluicegate_operator.cli.top.sources.limits_in_turn import LimitsInTurn
 
 LIMIT = {"connection_creation_rate": 5, "max_connections": None, "rate": 1.0, "connections": 2, "held": {"rate": 3}}
@@ -51,7 +52,10 @@ async def looked(limits: LimitsInTurn, *brokers: Broker) -> list[set[str]]:
     for broker in brokers:
         broker.targets.clear()
     answers = await asyncio.gather(*(limits.ask(broker.asked) for broker in brokers), return_exceptions=True)
-    return [set() if isinstance(answer, BaseException) else set(answer.ips) for answer in answers]
+    return [
+        set() if isinstance(answer, BaseException) else {row.target.removeprefix("ip ") for row in answer.rows}
+        for answer in answers
+    ]
 
 
 async def test_with_few_addresses_each_broker_sends_all_of_them() -> None:
@@ -114,3 +118,20 @@ async def test_missing_metrics_are_no_error() -> None:
     broker = Broker(0, ["a"])
     await limits.ask(BrokerAsked("shop", 0, broker.get))
     assert limits.figures["shop", 0].cpu_s is None
+
+
+async def test_a_row_of_a_page_that_was_not_read_again_is_the_same_object() -> None:
+    limits = LimitsInTurn()
+    broker = Broker(0, [f"{one:02}" for one in range(8)])
+    limits.begin()
+    before = {row.target: row for row in (await limits.ask(broker.asked)).rows}
+    limits.begin()
+    after = {row.target: row for row in (await limits.ask(broker.asked)).rows}
+    assert [after[target] is row for target, row in before.items()] == [True] * PAGE
+    assert {row.target for row in quota_rows([await limits.ask(broker.asked)])} == {
+        "broker",
+        "defaultIp",
+        *after,
+        "ip 06",
+        "ip 07",
+    }
