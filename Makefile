@@ -238,7 +238,8 @@ bench: setup-all .venv-runtime/.installed  ## benchmarks against Apache Kafka 4.
 	$(BIN)/python -m benchmarks
 
 .PHONY: images
-images: chromium kubernetes helm prometheus  ## write docs/images/: pictures of the report, and of dashboards after three minutes of a real cluster
+images: chromium kubernetes helm prometheus  ## write docs/images/: pictures of the report, of `sluicegate top`, and of dashboards after three minutes of a real cluster
+	PYTHONPATH=.:operator $(BIN)/python -m tools.top_pictures
 	$(BIN)/python -m tests.support.audit.report_images
 	PYTHONPATH=.:operator $(BIN)/python -m e2e.world.dashboard_images
 

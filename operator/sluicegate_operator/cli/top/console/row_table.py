@@ -201,7 +201,9 @@ class RowTable(Widget, can_focus=True):
             segments.append(Segment(text, base if under_cursor else STYLES[mark]))
             segments.append(Segment(" ", base))
             used += len(text) + GAP
-        return Strip([*segments, Segment(" " * max(0, width - used), base)]).crop(0, width)
+        if used > width:
+            return Strip(segments).crop(0, width)
+        return Strip([*segments, Segment(" " * (width - used), base)], width)
 
 
 def _changed(before: Line, now: Line, width: int) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Rows about limits, addresses and storms, from the limits that brokers report. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from sluicegate_operator.cli.asking.quota_rows import QuotaRow
@@ -43,6 +43,10 @@ class LimitLines:
         self._lines: dict[str, dict[str, LimitLine]] = {}
         self._same: dict[str, dict[str, QuotaRow]] = {}
         """The row of each target that has one row and holds nothing: the same row makes the same line."""
+
+    def find(self, cluster: str, target: str) -> LimitLine | None:
+        """Return the line of the last look; None for a target that it does not have."""
+        return self._lines.get(cluster, {}).get(target)
 
     def of_cluster(self, cluster: ShownCluster, passed_s: float) -> ClusterLimits:
         """Return a line for each target. `passed_s`: seconds since the look before; 0 at the first look."""
@@ -165,17 +169,17 @@ class Storms:
         self._began_s: dict[LimitKey, float] = {}
         self._active_s: dict[LimitKey, float] = {}
 
-    def lines(self, limits: Sequence[LimitLine], computed: Sequence[LimitLine], at_s: float) -> list[StormLine]:
+    def lines(
+        self, computed: Sequence[LimitLine], find: Callable[[str, str], LimitLine | None], at_s: float
+    ) -> list[StormLine]:
         """Return the storms at a monotonic time, the one with the most held connections a second first.
 
-        `computed` are those of `limits` that may hold connections.
+        `computed` are the limits that may hold connections; `find` returns the line of a cluster's target.
         """
         found = []
         active = [one for one in computed if one.held_s or one.blocked]
         quiet = self._began_s.keys() - {one[:2] for one in active}
-        if quiet:
-            targets = {target for _, target in quiet}
-            active += [one for one in limits if one.target in targets and one[:2] in quiet]
+        active += [line for key in quiet if (line := find(*key)) is not None]
         for line in active:
             key = line.cluster, line.target
             if (line.held_s or 0.0) > 0 or (line.blocked or 0.0) >= BLOCKED_MIN:

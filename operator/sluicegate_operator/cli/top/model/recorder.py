@@ -45,7 +45,7 @@ class Recorder:
             brokers=tuple(brokers),
             limits=limits,
             clients=tuple(client_lines(look.figures, self._of_kafka)),
-            storms=tuple(self._storms.lines(limits, computed, look.at_s)),
+            storms=tuple(self._storms.lines(computed, self._limits.find, look.at_s)),
             groups=tuple(groups),
             partitions=tuple(self._partitions.of(look.kafka, look.at_s)),
             notes=(*look.notes, *unseen, *left_out),
