@@ -62,7 +62,7 @@ def test_without_a_terminal_the_command_says_what_to_do(up: LocalUp) -> None:
     assert "use --once" in done.stderr
 
 
-async def test_the_console_shows_a_broker_that_stops_and_why_an_address_is_limited(up: LocalUp) -> None:
+async def test_the_console_shows_brokers_and_why_an_address_is_limited(up: LocalUp) -> None:
     async with source_here(Path(up.data_dir), None) as source:
         app = TopConsole(source, await source.look(), 0.2)
         async with app.run_test(size=(120, 40)) as pilot:
