@@ -9,6 +9,7 @@ from sluicegate_operator.api.schema.metadata import GROUP
 from sluicegate_operator.cli.doctor.checks.catalogue import OPERATOR_RIGHTS, USER_RIGHTS
 from sluicegate_operator.cli.doctor.checks.results import CheckResult, Unread, listed
 from sluicegate_operator.kube.client.rights import CALLED, HELD
+from sluicegate_operator.kube.http.kinds import BROKER_REGISTRATION
 
 CLUSTER_SCOPED = frozenset({"nodes", "namespaces", "storageclasses", "customresourcedefinitions"})
 LEASES = ("coordination.k8s.io", "leases")
@@ -60,7 +61,7 @@ def user_rights(namespace: str) -> dict[str, list[Right]]:
 
     return {
         "`status`, `plan` and `why` show all objects": [
-            *of("list", GROUP, *(kind.plural for kind in by_users), "brokerregistrations"),
+            *of("list", GROUP, *(kind.plural for kind in by_users), BROKER_REGISTRATION.plural),
             *of("list", "", "pods"),
         ],
         "`status`, `quotas` and `why` ask brokers and controllers": of("get", "", "pods/proxy"),
