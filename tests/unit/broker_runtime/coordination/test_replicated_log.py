@@ -128,7 +128,9 @@ def test_nothing_of_an_epoch_that_is_over_is_written() -> None:
     assert led.batches == []
 
 
-async def test_a_decision_fails_when_the_log_does_not_take_its_records() -> None:
+async def test_a_decision_fails_when_the_log_does_not_take_its_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock stands still: no time slice ends between two decisions, however busy the machine is."""
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: 0.0)
     led = Led()
     timers: TimerService[TallyDecision] = TimerService()
 
