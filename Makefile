@@ -54,9 +54,9 @@ pins: .venv-pins/.installed  ## write constraints.txt, versions and sums of all 
 setup:  ## install everything for `make test`: .venv, Java, the example of an observer
 	@$(MAKE) --no-print-directory -j2 java observer-plugin
 
-FULL_SETUP := kubernetes oldest-api-server helm s3 go-client client-suites thin-consumer spark-crds flux-crds prometheus kafka java-clients spark-kafka chromium
+FULL_SETUP := kubernetes oldest-api-server helm s3 go-client client-suites thin-consumer spark-crds flux-crds prometheus previous-release kafka java-clients spark-kafka chromium
 .PHONY: setup-all
-setup-all: setup  ## install everything for `make test-all`: Apache Kafka, Kubernetes, the CRD check of its oldest supported version, Helm, an S3 server, Go clients, tests of other clients, CRDs of other projects, Prometheus, Chromium
+setup-all: setup  ## install everything for `make test-all`: Apache Kafka, Kubernetes, the CRD check of its oldest supported version, Helm, an S3 server, Go clients, tests of other clients, CRDs of other projects, Prometheus, Chromium, the previous release
 	@$(MAKE) --no-print-directory -j2 $(FULL_SETUP)
 
 .PHONY: java
@@ -127,6 +127,10 @@ flux-crds: venv  ## the CRDs of Flux, by Go's module proxy
 prometheus: venv  ## Prometheus and promtool from Debian's package, and the CRDs of the Prometheus operator
 	@$(BIN)/python -m tests.support.processes.prometheus
 	@$(BIN)/python -m tests.support.obtain.crds.prometheus_operator_crds
+
+.PHONY: previous-release
+previous-release: venv  ## the source of the previous release, from git's history, for tests of upgrades
+	@$(BIN)/python -m tests.support.obtain.previous_release
 
 .PHONY: observer-plugin
 observer-plugin: .observer-plugin/.installed  ## the example of a third-party observer (examples/), installed like by its user

@@ -74,6 +74,10 @@ class BrokerProcess:
         """Set `advertised.listeners`, effective from the next start."""
         self._properties["advertised.listeners"] = addresses
 
+    def use(self, checkout: Path) -> None:
+        """Run the source of another checkout, effective from the next start."""
+        self._checkout = checkout
+
     @property
     def is_running(self) -> bool:
         """Whether the process is running or paused; False after `stop` or `kill`."""

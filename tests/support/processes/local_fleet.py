@@ -21,12 +21,15 @@ LAPTOP = ROOT / "examples" / "laptop"
 COMMAND = (sys.executable, "-m", "sluicegate_operator.cli.main")
 TIMEOUT_S = 120.0
 POLL_S = 0.05
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'operator'}",
-    "PYTHONUNBUFFERED": "1",
-    "COLUMNS": "160",
-}
+
+
+def environment_of(checkout: Path) -> dict[str, str]:
+    """Return the environment in which commands run the source of this checkout."""
+    path = f"{checkout}{os.pathsep}{checkout / 'operator'}"
+    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "COLUMNS": "160"}
+
+
+ENVIRONMENT = environment_of(ROOT)
 
 State = dict[str, Any]
 
@@ -44,11 +47,11 @@ def run_command(*arguments: str, timeout_s: float = TIMEOUT_S) -> subprocess.Com
     )
 
 
-def copy_quickstart(folder: Path, *, brokers: int = 3) -> Path:
+def copy_quickstart(folder: Path, *, brokers: int = 3, checkout: Path = ROOT) -> Path:
     """The quickstart with its additions for laptops, with `brokers` brokers and a port that other tests do not use."""
     manifests = folder / "manifests"
-    shutil.copytree(QUICKSTART, manifests)
-    shutil.copytree(LAPTOP, manifests, dirs_exist_ok=True)
+    for example in ("quickstart", "laptop"):
+        shutil.copytree(checkout / "examples" / example, manifests, dirs_exist_ok=True)
     edit(manifests / "cluster.yaml", r"replicas: 3", f"replicas: {brokers}")
     edit(manifests / "listener.yaml", r"port: 9094", f"port: {free_port()}")
     return manifests
@@ -70,7 +73,9 @@ def edit(path: Path, pattern: str, replacement: str) -> None:
 class LocalUp:
     """The process of `sluicegate up`. `stop` or the end of the `with` block ends it, and it ends its children."""
 
-    def __init__(self, manifests: Path, data_dir: Path, *options: str) -> None:
+    def __init__(self, manifests: Path, data_dir: Path, *options: str, checkout: Path = ROOT) -> None:
+        """`checkout` is the source that runs."""
+        self.checkout = checkout
         self.manifests = manifests
         self.data_dir = data_dir
         self.options = options
@@ -81,8 +86,8 @@ class LocalUp:
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [*COMMAND, "up", "--watch", "-f", str(self.manifests), "--data-dir", str(self.data_dir), *self.options],
-                cwd=ROOT,
-                env=ENVIRONMENT,
+                cwd=self.checkout,
+                env=environment_of(self.checkout),
                 stdout=log,
                 stderr=log,
             )

@@ -16,6 +16,8 @@ class Admitted:
         self._brokers = brokers
         self._metric = f'kafka_server_socket_server_connection_creation_total{{listener="{listener}"}}'
         self._totals: dict[int, float] = {}
+        self._before: dict[int, float] = {}
+        """Connections that processes of a broker admitted which have ended since, by broker."""
         self.samples: list[tuple[float, float]] = []
         """(time, admitted connections of all brokers)."""
         self._ended = threading.Event()
@@ -37,8 +39,15 @@ class Admitted:
                     status, text = broker.get("/metrics")
                     if status == 200:
                         line = next(line for line in text.splitlines() if line.startswith(self._metric))
-                        self._totals[broker.node_id] = float(line.rpartition(" ")[2])
-            self.samples.append((time.monotonic(), sum(self._totals.values())))
+                        self._count(broker.node_id, float(line.rpartition(" ")[2]))
+            self.samples.append((time.monotonic(), sum(self._totals.values()) + sum(self._before.values())))
+
+    def _count(self, broker: int, total: float) -> None:
+        """Note the total of a broker's process. A total that is lower than before is that of a new process."""
+        last = self._totals.get(broker, 0.0)
+        if total < last:
+            self._before[broker] = self._before.get(broker, 0.0) + last
+        self._totals[broker] = total
 
     def wait(self, seconds: float) -> None:
         end_s = time.monotonic() + seconds
