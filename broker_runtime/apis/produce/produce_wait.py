@@ -123,10 +123,20 @@ class ProduceWait:
         if self._is_answering:
             return
         self._is_answering = True
-        if len(self._waiting) <= _AT_ONCE_MAX:
+        if len(self._waiting) > _AT_ONCE_MAX:
+            self.call.do(self._answer_in_steps())
+        elif any(map(self._not_done, self._waiting)):
             at_once(self._answer_in_steps())
         else:
-            self.call.do(self._answer_in_steps())
+            self._succeed()
+
+    def _succeed(self) -> None:
+        """Answer a request with few partitions, all of which are done: the usual case, without the cost of steps."""
+        for take_back in self._undo:
+            take_back()
+        self._undo.clear()
+        self._waiting.clear()
+        self.call.complete(self.call.packed(b"".join(self._out)))
 
     def _answer_in_steps(self) -> Steps[None]:
         call = self.call
