@@ -80,6 +80,10 @@ WITH_FEWER_REPLICAS = (
     "The topic __consumer_offsets is created with as many replicas as there are brokers, up to "
     "offsets.topic.replication.factor. Kafka has no coordinators until there are so many brokers."
 )
+WITH_FEWER_TRANSACTION_REPLICAS = (
+    "The topic __transaction_state is created with as many replicas as there are brokers, up to "
+    "transaction.state.log.replication.factor. Kafka has no coordinators until there are so many brokers."
+)
 NO_START = "A partition that refused records does not report the start of the log."
 ERRORS_OF_BATCHES = (
     "Unless sluicegate.record.validation=all, records are checked only if a rule concerns records (keys of compacted "
@@ -257,7 +261,7 @@ TABLE: Sequence[Wanted] = (
     Wanted("partitions moved", "nothing/error_message", "", "None", "Without an error there is no message."),
     Wanted("lists and features", "producers/*/error_message", "*", "?*", TELLS_MORE),
     Wanted("coordinators", "version *", "*", "*", WITH_FEWER_REPLICAS),
-    Wanted("coordinators", "of a transaction, version 4/coordinators/t/error_message", "", "?*", TELLS_MORE),
+    Wanted("coordinators", "of a transaction, version *", "*", "*", WITH_FEWER_TRANSACTION_REPLICAS),
     Wanted("records produced", "*/error_message", "None", "?*", TELLS_MORE),
     Wanted("records produced", "*/log_start_offset", "0", "-1", NO_START),
     Wanted("records produced", "*/record_errors/*", ENTRY, ABSENT, ERRORS_OF_BATCHES),

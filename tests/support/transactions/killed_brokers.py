@@ -53,10 +53,10 @@ class CommittedReader:
         self._explain = explain
         self.messages: list[Message] = []
 
-    def wait_for(self, count: int) -> None:
-        """Read until there are so many messages in all."""
+    def wait_for(self, count: int, unless: Callable[[], bool] = lambda: False) -> None:
+        """Read until there are so many messages in all, or until `unless` is true because nobody writes."""
         try:
-            until(lambda: self.read() >= count, f"{self._topic} has {count} committed records", PATIENCE_S)
+            until(lambda: self.read() >= count or unless(), f"{self._topic} has {count} committed records", PATIENCE_S)
         except AssertionError as error:
             raise AssertionError(f"{error}, but {len(self.messages)}\n{self._explain()}") from error
 

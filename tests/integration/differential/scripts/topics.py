@@ -250,13 +250,16 @@ def cluster(on: Play) -> None:
 
 
 def coordinators(on: Play) -> None:
-    """Coordinators with fewer brokers than replicas of the topic of groups, and without transactions."""
+    """Coordinators with fewer brokers than replicas of the topics of groups and of transactions."""
     for version in range(5):
         fields = {"key": "a-group", "key_type": 0, "coordinator_keys": ["a-group", "b-group"]}
         on.ask(f"version {version}", "find_coordinator", version, **trimmed("find_coordinator", version, fields))
+    of_transaction: dict[str, Plain] = {"key": "t", "key_type": 1, "coordinator_keys": ["t"]}
+    first = trimmed("find_coordinator", 4, of_transaction)
+    # The first request creates our topic.
+    on.until(lambda: "is being created" not in str(on.quietly("find_coordinator", 4, **first)))
     for version in range(1, 5):
-        fields = {"key": "t", "key_type": 1, "coordinator_keys": ["t"]}
-        of_one = trimmed("find_coordinator", version, fields)
+        of_one = trimmed("find_coordinator", version, of_transaction)
         on.ask(f"of a transaction, version {version}", "find_coordinator", version, **of_one)
     fields = {"key_type": 9, "coordinator_keys": ["a"]}
     on.ask("unknown type", "find_coordinator", 4, **fields)
