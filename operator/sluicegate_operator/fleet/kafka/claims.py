@@ -8,7 +8,6 @@ written.
 
 import asyncio
 import logging
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -37,7 +36,7 @@ from sluicegate_operator.planning.layout.volumes import (
     volumes_seen,
 )
 from sluicegate_operator.resources.labels import CLUSTER_ID, CLUSTER_LABEL, node_set_name, selector
-from sluicegate_operator.resources.nodes.claim import claim_owner, volume_claim
+from sluicegate_operator.resources.nodes.claim import claim_ordinal, claim_owner, volume_claim
 from sluicegate_operator.resources.nodes.statefulset import CLAIM, CLAIMS_STAY
 from sluicegate_operator.resources.owner import other_controller
 
@@ -317,15 +316,13 @@ def _claim(cluster: str, found: Mapping[str, Any]) -> VolumeClaim | None:
     if meta.get("deletionTimestamp"):
         return None
     for role in Role:
-        match = re.fullmatch(rf"{CLAIM}-{re.escape(node_set_name(cluster, role))}-([0-9]+)", meta["name"])
-        if match is not None:
+        ordinal = claim_ordinal(found, cluster, role.value)
+        if ordinal is not None:
             created = datetime.fromisoformat(meta["creationTimestamp"])
             noted = (meta.get("annotations") or {}).get(CLUSTER_ID)
             owners = frozenset(str(owner["uid"]) for owner in meta.get("ownerReferences") or ())
             label = (meta.get("labels") or {}).get(CLUSTER_LABEL) or ""
             # A StatefulSet may control its claims, and a pod those that are deleted with it.
             controller = other_controller(found, node_set_name(cluster, role))
-            return VolumeClaim(
-                meta["name"], meta["uid"], role, int(match[1]), created, noted, owners, label, controller
-            )
+            return VolumeClaim(meta["name"], meta["uid"], role, ordinal, created, noted, owners, label, controller)
     return None

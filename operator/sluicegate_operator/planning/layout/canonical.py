@@ -148,7 +148,8 @@ def canonical_image(name: str | None) -> str | None:
 
     An image without a registry is one of docker.io, a single name there one of its folder `library`. Without tag and
     digest it is the one with the tag `latest`. Beside a digest a tag means nothing. A registry is a host, whose case
-    means nothing, and runtimes connect to port 443 by default.
+    means nothing, and runtimes connect to port 443 by default. A short name such as `harbor` keeps its port, without
+    which it would be a folder of docker.io.
     """
     if name is None:
         return None
@@ -159,6 +160,8 @@ def canonical_image(name: str | None) -> str | None:
     registry, _, rest = place.partition("/")
     if _names_registry(place):
         registry = canonical_host(registry, "https")
+        if not _names_registry(f"{registry}/"):
+            registry = f"{registry}:443"
         place = f"{registry}/{rest}"
     if registry in _DOCKER_HUB and not _names_registry(rest):
         place = rest

@@ -1,5 +1,7 @@
 """The volume claim of one node, like its StatefulSet's, with the operator's size and annotation."""
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster, Storage
@@ -21,6 +23,12 @@ def volume_claim(cluster: BrokerCluster, role: str, ordinal: int, storage: Stora
         "ownerReferences": [claim_owner(cluster)] if cluster.spec.deletes_claims else [],
     }
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim_template(storage), "metadata": metadata}
+
+
+def claim_ordinal(found: Mapping[str, Any], cluster: str, role: str) -> int | None:
+    """Return the ordinal of the node to which a claim belongs by its name; None for any other claim."""
+    match = re.fullmatch(rf"{CLAIM}-{re.escape(node_set_name(cluster, role))}-([0-9]+)", found["metadata"]["name"])
+    return None if match is None else int(match[1])
 
 
 def claim_owner(cluster: BrokerCluster) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Judge whether an operator runs for a namespace, from its Deployment and its Lease. Pure."""
 
+from argparse import ArgumentError, ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
 from sluicegate_operator.cli.doctor.checks.catalogue import OPERATOR
@@ -45,7 +45,7 @@ def operator_in(deployment: Json) -> OperatorSeen:
         namespace=meta["namespace"],
         name=meta["name"],
         account=pod.get("serviceAccountName") or "default",
-        watched=_watched(container.get("args") or (), meta["namespace"]),
+        watched=_watched([*(container.get("command") or ()), *(container.get("args") or ())], meta["namespace"]),
         release=(meta.get("labels") or {}).get(VERSION_LABEL) or _tag(container.get("image") or ""),
         ready=(deployment.get("status") or {}).get("readyReplicas") or 0,
         replicas=spec.get("replicas", 1),
@@ -54,10 +54,15 @@ def operator_in(deployment: Json) -> OperatorSeen:
 
 
 def _watched(arguments: Sequence[str], own: str) -> str | None:
-    for option, value in pairwise(arguments):
-        if option == "--namespace":
-            return own if value == OWN_NAMESPACE else value
-    return None
+    """Return the namespace in a container's command line, which is parsed as the operator parses it."""
+    parser = ArgumentParser(add_help=False, exit_on_error=False)
+    parser.add_argument("--namespace")
+    try:
+        found: str | None = parser.parse_known_args(arguments)[0].namespace
+    except ArgumentError:
+        # The option has no value: such an operator does not start.
+        return None
+    return own if found == OWN_NAMESPACE else found
 
 
 def _tag(image: str) -> str:

@@ -5,8 +5,22 @@ from typing import Any
 
 from sluicegate_operator.cli.doctor.checks.catalogue import VOLUMES
 from sluicegate_operator.cli.doctor.checks.results import CheckResult, Unread, listed
+from sluicegate_operator.planning.layout.cluster_layout import Role
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, node_set_name
+from sluicegate_operator.resources.nodes.claim import claim_ordinal
+from sluicegate_operator.resources.owner import other_controller
 
 Json = Mapping[str, Any]
+
+
+def is_claim_of_node(claim: Json) -> bool:
+    """Return whether a claim with a cluster's label is one of its nodes' claims: a copy has the label as well.
+
+    A node's claim has the name of such a claim. No other object controls it, as the operator requires.
+    """
+    cluster = claim["metadata"]["labels"][CLUSTER_LABEL]
+    role = next((role for role in Role if claim_ordinal(claim, cluster, role) is not None), None)
+    return role is not None and not other_controller(claim, node_set_name(cluster, role))
 
 
 def class_names(claims: Sequence[Json]) -> list[str]:

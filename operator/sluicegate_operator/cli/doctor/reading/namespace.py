@@ -15,7 +15,7 @@ from sluicegate_operator.cli.doctor.checks.objects import object_results
 from sluicegate_operator.cli.doctor.checks.operator_runs import OperatorSeen
 from sluicegate_operator.cli.doctor.checks.results import CheckResult, Unread
 from sluicegate_operator.cli.doctor.checks.space import claims_space, space_results
-from sluicegate_operator.cli.doctor.checks.volumes import class_names, unread_nodes, volume_results
+from sluicegate_operator.cli.doctor.checks.volumes import class_names, is_claim_of_node, unread_nodes, volume_results
 from sluicegate_operator.cli.doctor.reading.reads import STORAGE_CLASS, DoctorReads
 from sluicegate_operator.cli.fleets.fleet_view import ShownCluster
 from sluicegate_operator.cli.fleets.kubernetes_view import node_view
@@ -99,8 +99,9 @@ async def namespace_seen(reads: DoctorReads, namespace: str, cluster: str | None
     )
     labels = None if own is None or isinstance(own, Unread) else own["metadata"].get("labels") or {}
     nodes = pods if isinstance(pods, Unread) else [pod for pod in pods if is_node(pod)]
+    volumes = claims if isinstance(claims, Unread) else [claim for claim in claims if is_claim_of_node(claim)]
     return NamespaceSeen(
-        namespace, labels, nodes, policies, claims, registrations, dict(zip(USER_KINDS, kinds, strict=True))
+        namespace, labels, nodes, policies, volumes, registrations, dict(zip(USER_KINDS, kinds, strict=True))
     )
 
 

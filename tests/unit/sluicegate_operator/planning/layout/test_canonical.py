@@ -293,6 +293,10 @@ EQUAL: dict[str, list[Json]] = {
         {"image": "Registry.Example.org/acme/s:1"},
         {"image": "registry.example.org:443/acme/s:1"},
     ],
+    "an image of a registry with a short name": [
+        {"image": "harbor:443/acme/s:1"},
+        {"image": "Harbor:0443/acme/s:1"},
+    ],
     "an image of Docker Hub in upper case": [{"image": "acme/s:1"}, {"image": "Docker.IO/acme/s:1"}],
     "the newest image of a registry": [
         {"image": "registry.example.org:5000/acme/s"},
@@ -378,6 +382,9 @@ DIFFERENT: list[tuple[Json, Json]] = [
     ({"image": "acme/s"}, {"image": "acme/s:1"}),
     # Docker Hub may have a folder with the name of a registry.
     ({"image": "docker.io/quay.io/s:1"}, {"image": "quay.io/s:1"}),
+    # A short name is a registry only with its port.
+    ({"image": "harbor/s:1"}, {"image": "harbor:443/s:1"}),
+    ({"image": "s:1"}, {"image": "library:443/s:1"}),
     ({"image": f"acme/s@sha256:{'a' * 64}"}, {"image": f"docker.io/acme/s@sha256:{'b' * 64}"}),
     (
         {"audit": {"landing": LANDING | {"image": "acme/s:1"}}},

@@ -123,3 +123,23 @@ def test_the_release_in_the_name_of_an_image(image: str, release: str) -> None:
     found = deployment(release="")
     found["spec"]["template"]["spec"]["containers"][0]["image"] = image
     assert operator_in(found).release == release
+
+
+@pytest.mark.parametrize(
+    ("arguments", "watched"),
+    [
+        (("--namespace", "shop"), "shop"),
+        (("--namespace=shop",), "shop"),
+        (("--names", "shop"), "shop"),
+        (("--namespace=$(POD_NAMESPACE)",), "sluicegate-system"),
+        (("--namespace=old", "--log-level", "DEBUG", "--namespace", "shop"), "shop"),
+        (("--all-namespaces",), None),
+        (("--metrics-listener=0.0.0.0:8080",), None),
+        (("--namespace",), None),
+    ],
+)
+def test_every_spelling_of_the_watched_namespace_is_read(arguments: tuple[str, ...], watched: str | None) -> None:
+    of_arguments, of_command = deployment(*arguments), deployment()
+    [container] = of_command["spec"]["template"]["spec"]["containers"]
+    container |= {"command": ["python", "-m", "sluicegate_operator", *arguments], "args": []}
+    assert [operator_in(one).watched for one in (of_arguments, of_command)] == [watched, watched]

@@ -22,11 +22,13 @@ def placed(document: Json, namespace: str | None = NAMESPACE, **metadata: Any) -
     return document | {"metadata": document["metadata"] | {"namespace": namespace} | metadata}
 
 
-def a_claim(name: str, phase: str = "Bound") -> Json:
+def a_claim(name: str, phase: str = "Bound", controller: str | None = None) -> Json:
     labels = {"sluicegate.dev/cluster": "shop"}
+    owner = {"apiVersion": "example.org/v1", "kind": controller, "name": "one", "uid": "u1", "controller": True}
+    owners = [] if controller is None else [owner]
     return {
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels, "ownerReferences": owners},
         "spec": {"storageClassName": "fast"},
         "status": {"phase": phase},
     }

@@ -121,6 +121,22 @@ async def test_one_fault_is_found(fault: Callable[[ReadKube], object], expected:
 
 
 @pytest.mark.parametrize(
+    "foreign",
+    [
+        a_claim("data-shop-brokers-0-copy", "Pending"),
+        a_claim("data-other-brokers-0", "Pending"),
+        a_claim("data-shop-brokers-2", "Pending", controller="PostgresCluster"),
+    ],
+)
+async def test_a_claim_that_only_has_the_clusters_label_is_no_finding(foreign: Json) -> None:
+    kube = installed()
+    kube.put(foreign)
+    results = await examined(kube)
+    assert bad(results) == []
+    assert "2 of 2 claims are bound" in [one.sentence for one in results]
+
+
+@pytest.mark.parametrize(
     ("plural", "check"),
     [
         ("customresourcedefinitions", "CRDs"),
