@@ -125,7 +125,7 @@ def _result(policies: Sequence[Json], flow: Flow, way: Direction, answer: Allowe
 
 def _names(policies: Sequence[Json], pods: Sequence[PodSeen]) -> Iterator[CheckResult]:
     """Judge whether nodes may ask DNS, by which they find each other."""
-    ports = [Port(number, "UDP") for number in DNS_PORTS]
+    ports = [Port(number, "UDP", names=None) for number in DNS_PORTS]
     blocked = [
         pod for pod in pods if all(allows(policies, pod, Direction.EGRESS, None, port) is Allowed.NO for port in ports)
     ]

@@ -34,11 +34,14 @@ class Allowed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A port of the pod that accepts the connection. `names`: the ports that this pod names."""
+    """A port of the pod that accepts the connection.
+
+    `names` are the ports that this pod names; None for an unknown pod.
+    """
 
     number: int
     protocol: str = "TCP"
-    names: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, int] | None = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +90,26 @@ def allows(policies: Sequence[Json], pod: PodSeen, direction: Direction, peer: P
 
 def _rule(policy: Json, rule: Json, direction: Direction, peer: PodSeen | None, port: Port) -> Allowed:
     ports = rule.get("ports") or ()
-    if ports and not any(_has_port(one, port) for one in ports):
-        return Allowed.NO
+    has_port = _any(_has_port(one, port) for one in ports) if ports else Allowed.YES
     peers = rule.get("from" if direction is Direction.INGRESS else "to") or ()
     if not peers or peer is None:
-        return Allowed.YES
-    return _any(_is_peer(policy, one, peer) for one in peers)
+        return has_port
+    return _all((has_port, _any(_is_peer(policy, one, peer) for one in peers)))
 
 
-def _has_port(given: Json, port: Port) -> bool:
-    if (given.get("protocol") or "TCP") != port.protocol:
-        return False
+def _has_port(given: Json, port: Port) -> Allowed:
     wanted = given.get("port")
-    if wanted is None:
-        return True
-    if isinstance(wanted, str):
-        return port.names.get(wanted) == port.number
-    return bool(wanted <= port.number <= (given.get("endPort") or wanted))
+    if (given.get("protocol") or "TCP") != port.protocol:
+        holds = False
+    elif wanted is None:
+        holds = True
+    elif not isinstance(wanted, str):
+        holds = wanted <= port.number <= (given.get("endPort") or wanted)
+    elif port.names is None:
+        return Allowed.UNKNOWN
+    else:
+        holds = port.names.get(wanted) == port.number
+    return Allowed.YES if holds else Allowed.NO
 
 
 def _is_peer(policy: Json, given: Json, peer: PodSeen) -> Allowed:

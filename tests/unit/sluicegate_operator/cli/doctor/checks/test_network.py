@@ -113,8 +113,8 @@ def test_an_ip_block_cannot_be_judged(block: str) -> None:
     assert "it cannot be told whether Ingress lets brokers to controllers, port 9093 through" in found[0].sentence
 
 
-@pytest.mark.parametrize("dns_port", [53, 5353])
-def test_a_policy_without_egress_blocks_nodes_and_dns(dns_port: int) -> None:
+@pytest.mark.parametrize("dns_port", [53, 5353, "dns"])
+def test_a_policy_without_egress_blocks_nodes_and_dns(dns_port: int | str) -> None:
     found = problems(policy("no-egress", policyTypes=["Egress"]))
     assert [sentence.partition(": ")[2] for sentence in found] == [
         "no Egress rule lets brokers to controllers, port 9093 through",

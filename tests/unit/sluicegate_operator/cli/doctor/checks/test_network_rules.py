@@ -115,6 +115,12 @@ def test_without_a_peer_a_rule_for_any_peer_counts(rule: Json, expected: Allowed
     assert allows([ingress(rule)], BROKER, Direction.INGRESS, None, PORT) is expected
 
 
+@pytest.mark.parametrize(("name", "expected"), [("dns", UNKNOWN), (53, YES), (54, NO)])
+def test_a_named_port_of_an_unknown_pod_is_unknown(name: int | str, expected: Allowed) -> None:
+    rule = {"egress": [{"ports": [{"port": name, "protocol": "UDP"}]}]}
+    assert allows([policy(rule)], BROKER, Direction.EGRESS, None, Port(53, "UDP", names=None)) is expected
+
+
 @pytest.mark.parametrize(
     ("operator", "values", "expected"),
     [
