@@ -9,10 +9,11 @@ from contextlib import contextmanager
 
 from e2e.cluster.waiting import wait_for
 from e2e.nodes.site.figures import Figures
-from e2e.nodes.site.readme import blocks, run
+from e2e.nodes.site.readme import run
 from e2e.nodes.site.shop import NodeShop
 from e2e.world.operator_process import REPOSITORY
 from e2e.world.shop import READY_TIMEOUT_S, Json
+from tests.support.pages.blocks import blocks
 from tests.support.processes.clients.acknowledged import AcknowledgedWorkload
 
 PAGE = REPOSITORY / "docs" / "storm-on-kubernetes.md"

@@ -1,31 +1,17 @@
 """Commands of pages, which the suite runs unchanged: README's section Install and examples/README.md."""
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from e2e.world.operator_process import REPOSITORY
+from tests.support.pages.blocks import blocks, section
 
 INSTALL = "Install"
 _INSTALLS = "helm install "
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TIMEOUT_S = 700.0
-
-
-def section(page: str, heading: str) -> str:
-    """Return the text below `## heading`. Raises ValueError if that is missing."""
-    _, found, text = f"\n{page}".partition(f"\n## {heading}\n")
-    if not found:
-        raise ValueError(f"the page has no section {heading!r}")
-    return text.partition("\n## ")[0]
-
-
-def blocks(text: str, language: str = "") -> list[list[str]]:
-    """Return the lines of each block of commands in that language."""
-    return [[line for line in block.splitlines() if line] for tag, block in _BLOCK.findall(text) if tag == language]
 
 
 def install_commands(readme: str) -> list[str]:

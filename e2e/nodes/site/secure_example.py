@@ -17,10 +17,11 @@ from e2e.clusters.test_cluster_life import document
 from e2e.disclosure.outputs import Outputs
 from e2e.nodes.site.kube import Kube
 from e2e.nodes.site.own_namespace import OwnNamespace
-from e2e.nodes.site.readme import blocks, run, section
+from e2e.nodes.site.readme import run
 from e2e.nodes.site.shop import install_operator
 from e2e.world.operator_process import REPOSITORY
 from e2e.world.shop import READY_TIMEOUT_S, ROLLED_TIMEOUT_S, Json, condition_of
+from tests.support.pages.blocks import blocks, section
 
 NAMESPACE = "secure"
 HOST, PORT = f"shop-secure.{NAMESPACE}.svc", 9095

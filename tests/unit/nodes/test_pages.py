@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from e2e.nodes.site.followed_page import PAGE as EXAMPLES
-from e2e.nodes.site.readme import blocks, example_commands
+from e2e.nodes.site.readme import example_commands, install_commands
 from sluicegate_operator.api.kinds import KINDS
+from tests.support.pages.blocks import blocks, section
 
 REPOSITORY = Path(__file__).parents[3]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+KIND = REPOSITORY / "docs" / "first-hour" / "kind.md"
+FIRST_HOUR = sorted((REPOSITORY / "docs" / "first-hour").glob("*.md"))
 FOLDERS = sorted(path.name for path in EXAMPLES.parent.iterdir() if path.is_dir())
 FOLLOWED = ("quickstart", "observers", "quotas", "exposed", "high-availability", "audited")
 _GET = re.compile(r"^\$ kubectl get (\w+)$")
@@ -53,3 +56,10 @@ def test_a_table_has_the_columns_that_kubectl_prints(page: str, kind: str, headi
     [shown] = [one.model for one in KINDS.values() if kind in (one.model.short_name, one.plural, one.name.lower())]
     plain = [column.name.upper() for column in shown.columns if column.priority == 0]
     assert headings.split() == ["NAME", *plain], page
+
+
+def test_the_page_about_kind_installs_as_the_readme_does() -> None:
+    readme = install_commands((REPOSITORY / "README.md").read_text(encoding="utf-8"))
+    [commands] = blocks(section(KIND.read_text(encoding="utf-8"), "Install"))
+    assert commands == readme[: len(commands)]
+    assert commands[-1].startswith("kubectl get")

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.nodes.site.readme import blocks, example_commands, install_commands
+from e2e.nodes.site.readme import example_commands, install_commands
+from tests.support.pages.blocks import blocks
 
 REPOSITORY = Path(__file__).parents[3]
 README = REPOSITORY / "README.md"

@@ -25,6 +25,7 @@ from sluicegate_operator.resources.owner import has_controller, other_controller
 
 ANSWER_TIMEOUT_S = 3.0
 ASKED_AT_A_TIME = 16
+"""Number of nodes that one command asks at the same time."""
 NO_SUCH_ANSWER = "the broker's release does not support this request"
 
 Json = dict[str, Any]

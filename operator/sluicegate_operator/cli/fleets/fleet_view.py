@@ -1,6 +1,7 @@
 """Asks the running nodes of `sluicegate up` over HTTP for readiness, limits and the controller's view.
 
-If a node does not answer in time, its view has the reason in place of the answer; the others are not delayed.
+If a node does not answer in time, its view has the reason in place of the answer. At most 16 nodes are asked at a
+time: with more nodes that are silent, the others wait for them.
 """
 
 import asyncio
@@ -9,7 +10,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sluicegate_operator.cli.asking.brokers_asked import AskingError, NoSuchAnswerError, broker_here
+from sluicegate_operator.cli.asking.brokers_asked import (
+    ASKED_AT_A_TIME,
+    AskingError,
+    NoSuchAnswerError,
+    broker_here,
+)
 from sluicegate_operator.cli.asking.limits_asked import AskLimits, ask_limits
 from sluicegate_operator.cli.asking.quota_rows import BrokerLimits, QuotaRow, quota_rows
 from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, controller_view
@@ -93,6 +99,7 @@ class FleetView:
     def __init__(self, data_dir: Path, ask: AskLimits = ask_limits) -> None:
         self._data_dir = data_dir
         self._ask = ask
+        self._slots = asyncio.Semaphore(ASKED_AT_A_TIME)
 
     async def read_clusters(self) -> list[ShownCluster]:
         """Return the clusters of `sluicegate up` as `status` shows them. Raises DataDirError if no `up` runs there."""
@@ -120,7 +127,7 @@ class FleetView:
         problem: str | None = node["failing"] or "not running"
         if node["pid"] is not None:
             try:
-                async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                async with self._slots, asyncio.timeout(ANSWER_TIMEOUT_S):
                     problem = await self._readiness(node)
                     # A broker that is not ready answers no clients: its readiness is the whole answer.
                     if problem is None and node["role"] == Role.BROKER:

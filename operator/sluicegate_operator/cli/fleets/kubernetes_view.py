@@ -12,6 +12,7 @@ from typing import Any
 
 from sluicegate_operator.cli.asking.brokers_asked import (
     ANSWER_TIMEOUT_S,
+    ASKED_AT_A_TIME,
     AskingError,
     NobodyToAskError,
     NoSuchAnswerError,
@@ -41,7 +42,6 @@ from sluicegate_operator.planning.registrations.overview import ClusterOverview,
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER
 
 Json = dict[str, Any]
-ASKED_AT_A_TIME = 16
 _UNLISTED = (403, 404)
 """Status codes for a kind that the user may not list, and for one without a CRD."""
 

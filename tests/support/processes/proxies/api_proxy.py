@@ -7,7 +7,7 @@ to the API server. The proxy parses each request. It parses the responses of wat
 import asyncio
 import json
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -43,15 +43,23 @@ class ApiRequest:
 Hook = Callable[[ApiRequest], bool]
 """Returns whether to forward the request, or its response."""
 
+Answer = Callable[[ApiRequest], Awaitable[bytes | None]]
+"""Returns the response in place of the API server's; None to forward the request."""
+
 
 def _pass(_: ApiRequest) -> bool:
     return True
+
+
+async def _forward(_: ApiRequest) -> bytes | None:
+    return None
 
 
 class ApiProxy:
     """The proxy. Use it with `async with`; every other method is thread-safe.
 
     `before` is called before a request is forwarded to the API server, `after` when its response has begun to arrive.
+    `answer` may respond in place of the API server.
     """
 
     def __init__(self, upstream: str, certificate: Path) -> None:
@@ -62,6 +70,7 @@ class ApiProxy:
         self._shown.load_cert_chain(certificate, certificate.with_suffix(".key"))
         self.before: Hook = _pass
         self.after: Hook = _pass
+        self.answer: Answer = _forward
         self.gone = 0
         """Number of next watches to answer with 410."""
         self.cut = False
@@ -72,6 +81,7 @@ class ApiProxy:
         self._server: asyncio.Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "ApiProxy":
         self._loop = asyncio.get_running_loop()
@@ -83,6 +93,8 @@ class ApiProxy:
         if self._server is not None:
             self._server.close()
         self._abort_all()
+        if self._serving:
+            await asyncio.wait(self._serving)
 
     @property
     def url(self) -> str:
@@ -114,6 +126,10 @@ class ApiProxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
+        task = asyncio.current_task()
+        assert task is not None, "the server runs this in a task"
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
         try:
             if not self.cut:
                 await self._relay(reader, writer)
@@ -140,6 +156,9 @@ class ApiProxy:
                     continue
                 if not self.before(request):
                     return
+                if (own := await self.answer(request)) is not None:
+                    writer.write(own)
+                    continue
                 current[:] = [request]
                 to_api.write(head + request.body)
                 await to_api.drain()

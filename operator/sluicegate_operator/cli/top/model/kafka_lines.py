@@ -23,10 +23,14 @@ NO_LEADER, OUT_OF_SYNC = "no leader", "out of sync"
 
 
 class _Lag(NamedTuple):
-    """The lag of a group at the time of an answer, and its growth in records a second."""
+    """The lag of a group at the time of an answer, and its growth in records a second.
+
+    `known` is the number of partitions whose lags are summed up.
+    """
 
     at_s: float
     lag: int | None
+    known: int
     lag_s: float | None
     trend: Trend
 
@@ -45,22 +49,37 @@ class GroupLines:
         for answers in look.kafka:
             for group in answers.groups:
                 key = answers.cluster, group.id
-                self._lags[key] = self._lag(before.get(key), key, group.lag, answers.at_s)
+                self._lags[key] = self._lag(before.get(key), key, (group.lag, _known(group)), answers.at_s)
                 found.append(_of_report(answers.cluster, group, self._lags[key]))
         for key, by_topic in sorted(_lags_of(look.figures, {one.cluster for one in look.kafka}).items()):
-            self._lags[key] = lag = self._lag(before.get(key), key, sum(by_topic.values()), look.at_s)
+            self._lags[key] = lag = self._lag(before.get(key), key, (sum(by_topic.values()), len(by_topic)), look.at_s)
             topics = ",".join(sorted(by_topic))
             found.append(GroupLine(*key, UNKNOWN, None, None, lag.lag, lag.lag_s, UNKNOWN, topics, lag.trend, None))
         return found
 
-    def _lag(self, before: _Lag | None, key: GroupKey, lag: int | None, at_s: float) -> _Lag:
-        """Return the lag at the time of its answer. Several looks may have the same answer."""
+    def _lag(self, before: _Lag | None, key: GroupKey, answer: tuple[int | None, int], at_s: float) -> _Lag:
+        """Return the lag at the time of its answer. Several looks may have the same answer.
+
+        The growth is unknown if the number of partitions with a known lag has changed. While a partition has no leader,
+        the sum is smaller, and the group has not caught up.
+        """
+        lag, known = answer
         if before is not None and before.at_s == at_s:
             return before
         growth = None
-        if before is not None and before.lag is not None and lag is not None and at_s > before.at_s:
+        if (
+            before is not None
+            and before.lag is not None
+            and lag is not None
+            and before.known == known
+            and at_s > before.at_s
+        ):
             growth = (lag - before.lag) / (at_s - before.at_s)
-        return _Lag(at_s, lag, growth, self._histories.add(key, float(lag or 0)))
+        return _Lag(at_s, lag, known, growth, self._histories.add(key, float(lag or 0)))
+
+
+def _known(group: GroupReport) -> int:
+    return sum(1 for row in group.offsets if row.lag is not None)
 
 
 def _of_report(cluster: str, group: GroupReport, lag: _Lag) -> GroupLine:

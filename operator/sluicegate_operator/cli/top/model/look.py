@@ -59,7 +59,8 @@ class KafkaAnswers:
     """The answers of one cluster's brokers to Kafka's admin requests.
 
     `at_s` is a monotonic time. `partitions` are only those out of sync. `left_out`: number of groups that were not
-    asked for. `cluster_seen` has brokers and limits if only Kafka's protocol is asked.
+    asked for. `note`: sentence about groups without an answer, or empty. `cluster_seen` has brokers and limits if only
+    Kafka's protocol is asked.
     """
 
     cluster: str
@@ -67,6 +68,7 @@ class KafkaAnswers:
     partitions: tuple[OutOfSync, ...] = ()
     groups: tuple[GroupReport, ...] = ()
     left_out: int = 0
+    note: str = ""
     cluster_seen: ShownCluster | None = None
 
 

@@ -33,6 +33,7 @@ class Recorder:
             brokers += self._brokers.of_cluster(cluster, found, look.figures)
         groups = self._groups.of(look)
         unseen = [f"no view of the controller of {one.name}: {one.unseen}" for one in look.clusters if one.unseen]
+        groups_unknown = [one.note for one in look.kafka if one.note]
         left_out = [
             f"{one.left_out} more groups of {one.cluster} are not shown; `sluicegate groups list` has all"
             for one in look.kafka
@@ -48,5 +49,5 @@ class Recorder:
             storms=tuple(self._storms.lines(computed, self._limits.find, look.at_s)),
             groups=tuple(groups),
             partitions=tuple(self._partitions.of(look.kafka, look.at_s)),
-            notes=(*look.notes, *unseen, *left_out),
+            notes=(*look.notes, *unseen, *groups_unknown, *left_out),
         )

@@ -1,7 +1,7 @@
 """Asks the brokers of one cluster by Kafka's admin protocol: partitions out of sync, and groups with their lag.
 
 These questions read all topics and groups. So they are asked every few seconds, apart from the looks, and a look has
-the last answers.
+the last answers. Groups are asked for after the partitions, which are known even while a coordinator is away.
 """
 
 import asyncio
@@ -11,24 +11,27 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from sluicegate_operator.cli.groups.group_questions import reports
 from sluicegate_operator.cli.top.model.look import KafkaAnswers, OutOfSync
 from sluicegate_operator.cli.top.sources.kafka_cluster import cluster_by_kafka
+from sluicegate_operator.cli.top.sources.kafka_groups import ask_groups
 from sluicegate_operator.kafka_admin.client import AdminClient
-from sluicegate_operator.kafka_admin.consumer_groups import ConsumerGroups
 from sluicegate_operator.kafka_admin.errors import Address, KafkaAdminError
-from sluicegate_operator.kafka_admin.security.client_security import ClientSecurity
+from sluicegate_operator.kafka_admin.security.client_security import ClientSecurity, SecurityError
 from sluicegate_operator.kafka_admin.views import TopicView
 
 CLIENT_ID = "sluicegate-top"
 PERIOD_S = 5.0
 DEADLINE_S = 10.0
-PATIENCE_S = 2.0
-"""Seconds for which a coordinator that moves is waited for."""
-GROUPS_MAX = 200
+"""Seconds for topics, brokers and limits. Groups have a deadline of their own."""
 PARTITIONS_MAX = 2_000
 
 Where = tuple[Sequence[Address], ClientSecurity]
+OpenAdmin = Callable[[Sequence[Address], ClientSecurity], AdminClient]
+
+
+def open_admin(addresses: Sequence[Address], security: ClientSecurity) -> AdminClient:
+    """Return a client of the cluster. Raises SecurityError."""
+    return AdminClient(addresses, client_id=CLIENT_ID, security=security)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,13 @@ class KafkaPlace:
 class KafkaWatch:
     """The last answers of one cluster, and the task that asks for newer ones. Use it as a context manager."""
 
-    def __init__(self, place: KafkaPlace, now_s: Callable[[], float], period_s: float = PERIOD_S) -> None:
+    def __init__(
+        self,
+        place: KafkaPlace,
+        now_s: Callable[[], float],
+        period_s: float = PERIOD_S,
+        admin: OpenAdmin = open_admin,
+    ) -> None:
         self.first = asyncio.Event()
         """Set after the first question, with or without an answer."""
         self.answers: KafkaAnswers | None = None
@@ -55,6 +64,7 @@ class KafkaWatch:
         self._place = place
         self._now_s = now_s
         self._period_s = period_s
+        self._admin = admin
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -78,31 +88,32 @@ class KafkaWatch:
         """Ask for groups and partitions. Without an answer in time, the former answers stay, with a note."""
         try:
             addresses, security = self._place.find()
-            async with (
-                asyncio.timeout(DEADLINE_S),
-                AdminClient(addresses, client_id=CLIENT_ID, security=security) as admin,
-            ):
+            async with self._admin(addresses, security) as admin:
                 self.answers = await ask_kafka(admin, self._place, self._now_s())
             self.note = ""
-        except (KafkaAdminError, ValueError, OSError) as error:
+        except (KafkaAdminError, SecurityError, ValueError, OSError) as error:
             why = str(error) or f"no answer within {DEADLINE_S:g} s"
             self.note = f"groups and partitions of {self._place.cluster} are not known: {why}"
-        self.first.set()
+        finally:
+            self.first.set()
 
 
 async def ask_kafka(admin: AdminClient, place: KafkaPlace, at_s: float) -> KafkaAnswers:
-    """Return the partitions out of sync and the first groups by name. Raises KafkaAdminError."""
-    topics = await admin.describe_topics()
-    seen = await cluster_by_kafka(admin, place.cluster, topics.values()) if place.only_kafka else None
-    asked = ConsumerGroups(admin, PATIENCE_S)
-    names = [group.id for group in await asked.all()]
-    found = await reports(asked, names[:GROUPS_MAX]) if names else {}
+    """Return the partitions out of sync, and the groups that are known.
+
+    Raises KafkaAdminError, and TimeoutError without an answer about topics in time.
+    """
+    async with asyncio.timeout(DEADLINE_S):
+        topics = await admin.describe_topics()
+        seen = await cluster_by_kafka(admin, place.cluster, topics.values()) if place.only_kafka else None
+    found = await ask_groups(admin, place.cluster)
     return KafkaAnswers(
         cluster=place.cluster,
         at_s=at_s,
         partitions=out_of_sync(place.cluster, topics.values()),
-        groups=tuple(one for one in found.values() if one is not None),
-        left_out=max(0, len(names) - GROUPS_MAX),
+        groups=found.groups,
+        left_out=found.left_out,
+        note=found.note,
         cluster_seen=seen,
     )
 

@@ -1,16 +1,24 @@
 """The controller's brokers beside the processes of this machine."""
 
+import asyncio
 import io
+import json
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 from rich.table import Table
 
-from sluicegate_operator.cli.asking.quota_rows import QuotaRow
+from sluicegate_operator.cli.asking.brokers_asked import ASKED_AT_A_TIME, BrokerAsked
+from sluicegate_operator.cli.asking.quota_rows import BrokerLimits, QuotaRow
+from sluicegate_operator.cli.fleets import fleet_view
 from sluicegate_operator.cli.fleets.fleet_tables import brokers_table, quotas_table
-from sluicegate_operator.cli.fleets.fleet_view import ShownCluster, broker_rows
+from sluicegate_operator.cli.fleets.fleet_view import ANSWER_TIMEOUT_S, FleetView, ShownCluster, broker_rows
 from sluicegate_operator.fleet.kafka.controllers import ControllerView
+from sluicegate_operator.fleet.kafka.http_get import HttpAnswer
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 
 ONLINE = BrokerOverview(0, 5, "", BrokerState.ONLINE, heartbeat_age_s=0.25, leaders=3, replicas=7, out_of_sync=1)
@@ -66,3 +74,68 @@ def test_progress_and_a_silent_controller_are_said() -> None:
     assert "roll Blocked: broker 1 does not start" in text
     assert "scale" not in text
     assert "no view of the controller: controller 1000 does not answer within 3 s" in text
+
+
+NONE: dict[str, Any] = {"connection_creation_rate": None, "max_connections": None, "held": {}}
+LIMITS: dict[str, Any] = {"broker": NONE, "listeners": {}, "default_ip": NONE}
+
+
+class Nodes:
+    """The HTTP listeners of nodes, by port. `silent` ports never answer. `most` is the peak of requests under way."""
+
+    def __init__(self, silent: frozenset[int] = frozenset()) -> None:
+        self.silent = silent
+        self.under_way = self.most = 0
+
+    async def http_get(self, address: tuple[str, int], path: str, timeout_s: float) -> HttpAnswer:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.sleep(3600 if address[1] in self.silent else 0.01)
+        finally:
+            self.under_way -= 1
+        return HttpAnswer(200, "")
+
+    async def ask(self, broker: BrokerAsked) -> BrokerLimits:
+        await self.http_get(("127.0.0.1", broker.broker_id), "/connection-limits", ANSWER_TIMEOUT_S)
+        return BrokerLimits(broker.broker_id, LIMITS)
+
+
+def hundred_brokers(folder: Path) -> Path:
+    nodes = [
+        {
+            "id": one,
+            "role": "broker",
+            "pid": 4000 + one,
+            "restarts": 0,
+            "failing": "",
+            "listeners": {},
+            "http": f"127.0.0.1:{one}",
+        }
+        for one in range(100)
+    ]
+    (folder / "lock").write_text(str(os.getpid()))
+    state = {"clusters": {"shop": {"nodes": nodes, "progress": {}, "resources": []}}}
+    (folder / "state.json").write_text(json.dumps(state))
+    return folder
+
+
+@pytest.mark.virtual_time
+async def test_of_a_hundred_brokers_some_are_asked_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = Nodes()
+    monkeypatch.setattr(fleet_view, "http_get", nodes.http_get)
+    [seen] = await FleetView(hundred_brokers(tmp_path), nodes.ask).read_clusters()
+    assert nodes.most == ASKED_AT_A_TIME
+    assert [(node.id, node.problem) for node in seen.nodes] == [(one, None) for one in range(100)]
+
+
+@pytest.mark.virtual_time
+async def test_silent_brokers_take_no_answer_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that waits for a slot has its whole deadline afterwards."""
+    nodes = Nodes(silent=frozenset(range(0, 100, 3)))
+    monkeypatch.setattr(fleet_view, "http_get", nodes.http_get)
+    began_s = asyncio.get_running_loop().time()
+    [seen] = await FleetView(hundred_brokers(tmp_path), nodes.ask).read_clusters()
+    assert {node.id for node in seen.nodes if node.problem} == nodes.silent
+    assert asyncio.get_running_loop().time() - began_s < 4 * ANSWER_TIMEOUT_S
