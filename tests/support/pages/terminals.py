@@ -110,7 +110,7 @@ class Terminals:
             self._outputs[command] = done.stdout
 
     def output(self, start: str) -> str:
-        """Return what the command with this beginning has printed until now. Raises KeyError without one."""
+        """Return the output, until now, of the command with this beginning. Raises KeyError without one."""
         for one in self._running:
             if one.command.startswith(start):
                 return one.output
