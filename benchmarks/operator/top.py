@@ -1,7 +1,8 @@
 """Processor time of the console of `sluicegate top`, in percent of a core: `python -m benchmarks.operator.top`.
 
 The console runs in a process of its own under a pseudo-terminal of 120 x 40, over looks that were made before: 100
-brokers, and 10,000 limits on addresses. From look to look 500 of them change, because a source reads one page of 500.
+brokers, and 10,000 limits on addresses. From look to look 500 of them differ, because a source reads one page of 500:
+250 have another figure, and the 250 of the look before have their former one again.
 The console shows ten looks a second. The time includes rates, histories, sorting and drawing, and not the requests to
 brokers. Not part of `make bench`.
 """
@@ -9,7 +10,6 @@ brokers. Not part of `make bench`.
 import argparse
 import asyncio
 import fcntl
-import gc
 import json
 import os
 import pty
@@ -24,10 +24,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-BROKERS, ADDRESSES, CHANGES = 100, 10_000, 20
+BROKERS, ADDRESSES, CHANGES = 100, 10_000, 40
 ROUNDS, SECONDS, WARM_UP_S = 3, 8.0, 3.0
 EVERY_S = 0.1
-LOOKS = 20
+LOOKS = 40
 """Number of looks that are made before the measurement, and shown in turn."""
 ROWS, COLUMNS = 40, 120
 MOST_PERCENT = 15.0
@@ -72,13 +72,14 @@ def _readable(terminal: int) -> bool:
 def run_console(table: str) -> None:
     """Run the console in this terminal for some seconds, and print a report."""
     from sluicegate_operator.cli.top.console.app import TopConsole  # noqa: PLC0415 - only in the measured process
+    from sluicegate_operator.cli.top.console.running import collect_rarely  # noqa: PLC0415
     from sluicegate_operator.cli.top.model.look import Look  # noqa: PLC0415
     from tests.support.fakes.synthetic_console import SyntheticSource  # noqa: PLC0415
 
     source = SyntheticSource(BROKERS, ADDRESSES, away=frozenset({7}), changes=CHANGES)
     made = [source.look_at(number) for number in range(LOOKS)]
-    # Python's garbage collector does not search the prepared looks: a source has only one.
-    gc.freeze()
+    # As the command does. The prepared looks are no part of it either: a source has only one.
+    collect_rarely()
 
     class Prepared(SyntheticSource):
         """The prepared looks in turn, each with the time at which it is shown."""

@@ -18,6 +18,7 @@ PLACES = {
     "charts/sluicegate/Chart.yaml": "ersion: {}\n",
     "README.md": _NAMES,
     "deploy/README.md": _NAMES,
+    "docs/first-hour/kind.md": _NAMES,
     "docs/reference/audit-pipeline.md": _NAMES,
     "docs/storm-on-kubernetes.md": _NAMES,
     "e2e/README.md": _NAMES,

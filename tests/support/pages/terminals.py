@@ -110,11 +110,14 @@ class Terminals:
             self._outputs[command] = done.stdout
 
     def output(self, start: str) -> str:
-        """Return the output, until now, of the command with this beginning. Raises KeyError without one."""
+        """Return the present output of the command with this beginning. Raises KeyError without one."""
         for one in self._running:
             if one.command.startswith(start):
                 return one.output
-        return next(text for command, text in self._outputs.items() if command.startswith(start))
+        for command, text in self._outputs.items():
+            if command.startswith(start):
+                return text
+        raise KeyError(start)
 
     def ended(self, start: str) -> str:
         """Wait for the end of a continuing command. Return its output. Raises PageError for an exit code."""

@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from sluicegate_operator.cli.top.console.styles import CURSOR, HEADING, STYLES
+from sluicegate_operator.cli.top.console.styles import CURSOR, HEADING, PLAIN, STYLES
 from sluicegate_operator.cli.top.model.columns import GAP, Mark, Piece, Placed, Screen, SortOrder, cells, fitted, placed
 from sluicegate_operator.cli.top.model.numbers import BLOCKS
 
@@ -66,6 +66,8 @@ class RowTable(Widget, can_focus=True):
         self._cursor: Hashable = None
         self._first = 0
         self._lines: list[Line] = []
+        self._known: dict[int, tuple[Any, tuple[Piece, ...]]] = {}
+        """The rows in sight and their cells, by the identity of a row: a row object that did not change keeps them."""
         self._heading = ""
 
     @property
@@ -142,7 +144,9 @@ class RowTable(Widget, can_focus=True):
         width, height = self.size
         if not width or height < 2:
             return
-        self.shown = placed(self.table.columns, width - GAP, self._clusters)
+        shown = placed(self.table.columns, width - GAP, self._clusters)
+        if shown != self.shown:
+            self.shown, self._known = shown, {}
         in_sight = height - 1
         self._first = max(0, min(self._first, len(self.rows) - in_sight))
         self._first = min(max(self._first, self.at - in_sight + 1), self.at)
@@ -163,10 +167,13 @@ class RowTable(Widget, can_focus=True):
 
     def _visible(self, count: int, width: int) -> list[Line]:
         rows = self.rows[self._first : self._first + count]
-        lines: list[Line] = [
-            (at == self.at, tuple(cells(self.shown, self.table, row, self._blocks)))
-            for at, row in enumerate(rows, self._first)
-        ]
+        known, self._known = self._known, {}
+        lines: list[Line] = []
+        for at, row in enumerate(rows, self._first):
+            before = known.get(id(row))
+            found = before[1] if before is not None else tuple(cells(self.shown, self.table, row, self._blocks))
+            self._known[id(row)] = row, found
+            lines.append((at == self.at, found))
         if not self.rows:
             lines = [(False, ((fitted(self.table.empty, width - GAP), Mark.DIM),))]
         return lines + [(False, ())] * (count - len(lines))
@@ -194,16 +201,30 @@ class RowTable(Widget, can_focus=True):
         if y > len(self._lines):
             return Strip.blank(width)
         under_cursor, row = self._lines[y - 1]
-        base = CURSOR if under_cursor else Style()
-        segments = [Segment(">" if under_cursor else " ", base)]
-        used = GAP
-        for text, mark in row:
-            segments.append(Segment(text, base if under_cursor else STYLES[mark]))
-            segments.append(Segment(" ", base))
-            used += len(text) + GAP
+        pieces = merged(under_cursor, row)
+        used = sum(len(text) for text, _ in pieces)
+        segments = [Segment(text, style) for text, style in pieces]
         if used > width:
-            return Strip(segments).crop(0, width)
-        return Strip([*segments, Segment(" " * (width - used), base)], width)
+            return Strip(segments, used).crop(0, width)
+        return Strip([*segments, Segment(" " * (width - used), CURSOR if under_cursor else PLAIN)], width)
+
+
+def merged(under_cursor: bool, row: Sequence[Piece]) -> list[tuple[str, Style]]:
+    """Return the texts of a line with their styles, with the gaps. Neighbours of one style are one text.
+
+    Textual's time for a line grows with the number of its texts, and most cells have the same style.
+    """
+    base = CURSOR if under_cursor else PLAIN
+    found: list[tuple[str, Style]] = []
+    waiting = ">" if under_cursor else " "
+    for text, mark in row:
+        if under_cursor or mark is Mark.PLAIN:
+            waiting += text
+        else:
+            found += [(waiting, base), (text, STYLES[mark])]
+            waiting = ""
+        waiting += " " * GAP
+    return [*found, (waiting, base)]
 
 
 def _changed(before: Line, now: Line, width: int) -> tuple[int, int]:

@@ -4,8 +4,9 @@ from rich.style import Style
 
 from sluicegate_operator.cli.top.model.columns import Mark
 
+PLAIN = Style()
 STYLES = {
-    Mark.PLAIN: Style(),
+    Mark.PLAIN: PLAIN,
     Mark.GOOD: Style(color="green"),
     Mark.WARN: Style(color="yellow"),
     Mark.BAD: Style(color="red", bold=True),

@@ -58,13 +58,15 @@ class LimitLines:
         other = [row for row in cluster.quotas if get(row.target) is not row]
         for row in other:
             changed.setdefault(row.target, []).append(row)
-        present = set(map(id, cluster.quotas))
         count = len(cluster.quotas) - len(other) + len(changed)
+        # A target that had one row may have it unchanged beside the row of another broker.
+        replaced = {id(kept): kept for target in changed if (kept := same.pop(target, None)) is not None}
+        for unchanged in replaced.keys() & map(id, cluster.quotas) if replaced else ():
+            changed[replaced[unchanged].target].append(replaced[unchanged])
+            count -= 1
         for target, rows in changed.items():
-            if (kept := same.pop(target, None)) is not None and id(kept) in present:
-                rows.append(kept)
-                count -= 1
-            line = _limit_line(cluster.name, target, rows, lines.get(target), passed_s, limits)
+            compute = line_of_one if len(rows) == 1 else limit_line
+            line = compute(cluster.name, target, rows, lines.get(target), passed_s, limits)
             lines[target] = line
             limits.computed.append(line)
             if len(rows) == 1 and not line.held_s and line.blocked is None:
@@ -78,7 +80,7 @@ class LimitLines:
         return limits
 
 
-def _limit_line(
+def line_of_one(
     cluster: str,
     target: str,
     rows: list[QuotaRow],
@@ -86,19 +88,45 @@ def _limit_line(
     passed_s: float,
     limits: ClusterLimits,
 ) -> LimitLine:
+    """Return the line of a target with one row: the same line as that of `limit_line`, at a third of its cost.
+
+    A look may have hundreds of them.
+    """
+    (row,) = rows
+    held, rate, limit, blocked, broker_id = row.held, row.accept_rate, row.max_rate, row.blocked_share, row.broker_id
+    held_s = None
+    if held is not None:
+        earlier = None
+        for former in () if before is None else before.rows:
+            if former.broker_id == broker_id:
+                earlier = former.held
+        held_s = growth_of(earlier, held, passed_s) or 0.0
+        limits.held_s[broker_id] = limits.held_s.get(broker_id, 0.0) + held_s
+    if blocked is not None and blocked > limits.blocked.get(broker_id, -1.0):
+        limits.blocked[broker_id] = blocked
+    share = row.share
+    part = limit if share is None else share.share
+    use = None if rate is None or not part else rate / part
+    return LimitLine(
+        cluster, target, limit, share is not None, row.bounds, row.max_connections, rate, use, row.connections,
+        blocked, held_s, held, (row,),
+    )  # fmt: skip
+
+
+def limit_line(
+    cluster: str,
+    target: str,
+    rows: list[QuotaRow],
+    before: LimitLine | None,
+    passed_s: float,
+    limits: ClusterLimits,
+) -> LimitLine:
+    """Return the line of a target over the brokers of `rows`, and add their figures to `limits`."""
     held, held_s = _held(rows, before, passed_s, limits)
     for row in rows:
         if row.blocked_share is not None:
             limits.blocked[row.broker_id] = max(row.blocked_share, limits.blocked.get(row.broker_id, 0.0))
-    if len(rows) == 1:
-        row = rows[0]
-        rate, use, opened, blocked = row.accept_rate, _use(row), row.connections, row.blocked_share
-    else:
-        rate = sum_of(one.accept_rate for one in rows)
-        opened = sum_of(one.connections for one in rows)
-        use = max((found for one in rows if (found := _use(one)) is not None), default=None)
-        blocked = max((one.blocked_share for one in rows if one.blocked_share is not None), default=None)
-        row = max(rows, key=lambda one: -1.0 if one.max_rate is None else one.max_rate)
+    row = max(rows, key=lambda one: -1.0 if one.max_rate is None else one.max_rate)
     return LimitLine(
         cluster,
         target,
@@ -106,10 +134,10 @@ def _limit_line(
         row.share is not None,
         row.bounds,
         row.max_connections,
-        rate,
-        use,
-        opened,
-        blocked,
+        sum_of(one.accept_rate for one in rows),
+        max((found for one in rows if (found := _use(one)) is not None), default=None),
+        sum_of(one.connections for one in rows),
+        max((one.blocked_share for one in rows if one.blocked_share is not None), default=None),
         held_s,
         held,
         tuple(rows),

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from sluicegate_operator.cli.asking.quota_rows import QuotaRow
 from sluicegate_operator.cli.fleets.fleet_view import ShownCluster
-from sluicegate_operator.cli.top.model.limit_lines import QUIET_S
+from sluicegate_operator.cli.top.model.limit_lines import QUIET_S, ClusterLimits, limit_line, line_of_one
 from sluicegate_operator.cli.top.model.look import BrokerFigures, KafkaAnswers, Look, OutOfSync
 from sluicegate_operator.cli.top.model.recorder import Recorder
 from sluicegate_operator.cli.top.model.screens import ADDRESSES, LIMITS
@@ -13,6 +15,10 @@ from sluicegate_operator.quotas.observing.shares import ReportedShare
 from tests.support.fakes.synthetic_console import CLUSTER, SyntheticSource, group
 
 SHOP = ShownCluster("shop", (), (), "", {}, (), ())
+
+
+def no_limits() -> ClusterLimits:
+    return ClusterLimits([], [], {}, {}, {})
 
 
 def look(at_s: float, *rows: QuotaRow, **more: Any) -> Look:
@@ -159,3 +165,37 @@ def test_missing_answers_are_notes() -> None:
         "no view of the controller of shop: controller 1000 does not answer",
         "3 more groups of shop are not shown; `sluicegate groups list` has all",
     )
+
+
+ROWS = [
+    QuotaRow(0, "ip 10.0.0.1", 5),
+    QuotaRow(0, "ip 10.0.0.1", 5, 20, 2.5, 3, None, 7),
+    QuotaRow(0, "listener EXTERNAL", 50, None, 40.0, 7, 0.25, 100),
+    QuotaRow(0, "listener EXTERNAL", 400, None, 50.0, 7, 0.0, 0, "100 to 800", ReportedShare(400, 100, 300, 0.5, "")),
+    QuotaRow(0, "broker", None, None, 3.0, 1, None, None),
+]
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("earlier", [None, 4, 300])
+def test_the_line_of_one_broker_is_computed_like_that_of_several(row: QuotaRow, earlier: int | None) -> None:
+    before = (
+        None
+        if earlier is None
+        else limit_line("shop", row.target, [replace(row, held=earlier)], None, 0.0, no_limits())
+    )
+    one, several = no_limits(), no_limits()
+    line = line_of_one("shop", row.target, [row], before, 2.0, one)
+    assert line == limit_line("shop", row.target, [row], before, 2.0, several)
+    assert one == several
+
+
+def test_a_row_that_did_not_change_stays_beside_that_of_another_broker() -> None:
+    recorder = Recorder()
+    kept, other, gone = (QuotaRow(broker, "ip 10.0.0.1", 5, None, 1.0, 2, None, 0) for broker in (0, 1, 2))
+    recorder.view(look(1.0, kept, QuotaRow(0, "ip 10.0.0.2", 5)))
+    # At the same look another address vanishes, so that there are as many rows as before.
+    [line] = recorder.view(look(2.0, kept, other)).limits
+    assert ([row.broker_id for row in line.rows], line.new_s) == ([1, 0], 2.0)
+    [line] = recorder.view(look(3.0, gone)).limits
+    assert [row.broker_id for row in line.rows] == [2]
