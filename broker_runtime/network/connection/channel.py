@@ -22,7 +22,7 @@ from broker_runtime.wire.reply import Reply
 _GONE = frozenset(
     {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.ECONNABORTED}
 )
-_READING, _CLOSED = ConnectionState.READING, ConnectionState.CLOSED
+_CLOSED = ConnectionState.CLOSED
 # A name of a module is found faster than the member of an enumeration.
 _HANDLE, _SEND, _READ = Command.HANDLE, Command.SEND, Command.READ
 
@@ -60,8 +60,6 @@ class Channel:
         """Receive bytes, unless the client is muted."""
         shared, machine, connection = self.shared, self.machine, self.connection
         now_s = shared.now()
-        if machine.is_heavy and machine.state is _READING and shared.slices.admits(now_s):
-            machine.is_heavy = False
         space = machine.space(now_s)
         if space is None:
             if self.interest.reads_to_write:

@@ -50,12 +50,9 @@ class TimeSlices:
     A single request may make a pass much longer. Then no pass begins for as long as that pass was too long, if
     connections with short requests wait (`others_wait`). Otherwise a few clients with heavy requests would take nearly
     all of the time.
-
-    A single heavy connection need not queue (`admits`), because the queue would cost it three system calls.
     """
 
     __slots__ = (
-        "_admitted_s",
         "_loop",
         "_now",
         "_numbers",
@@ -79,8 +76,6 @@ class TimeSlices:
         self._slice_s = slice_s
         self._others_wait = others_wait
         self._pause_until_s = float("-inf")
-        self._admitted_s: float | None = None
-        """Time of the admission in this iteration of the event loop; None if there is none."""
         self._queue: list[tuple[float, int, QueuedConnection]] = []
         """A heap of waiting connections, each with the time when it is due and the number of its entry."""
         self._numbers = count()
@@ -96,17 +91,6 @@ class TimeSlices:
         heappush(self._queue, (due_s, next(self._numbers), waiting))
         self._schedule()
 
-    def admits(self, now_s: float) -> bool:
-        """Return whether a heavy connection may run at once instead of being queued: one in each iteration of the loop.
-
-        None may while others are queued, or before the end of a pause. Its time counts as part of the next pass.
-        """
-        if self._scheduled or (now_s < self._pause_until_s and self._others_wait()):
-            return False
-        self._admitted_s = now_s
-        self._schedule()
-        return True
-
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
@@ -118,8 +102,7 @@ class TimeSlices:
         if begin_s < self._pause_until_s and self._others_wait():
             self._schedule()
             return
-        stop_s = (begin_s if self._admitted_s is None else self._admitted_s) + self._slice_s
-        self._admitted_s = None
+        stop_s = begin_s + self._slice_s
         queue = self._queue
         waiting: QueuedConnection | None = None
         try:

@@ -163,33 +163,3 @@ def test_a_long_request_is_served_although_short_ones_keep_coming() -> None:
         assert clock.monotonic() < end_s
         slices.add(Sender("short", 0.0003, slices, clock, log))
         loop.pass_once()
-
-
-def test_one_heavy_connection_in_an_iteration_of_the_loop_need_not_queue() -> None:
-    loop, clock, log = Loop(), ManualClock(), list[str]()
-    slices = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
-    assert slices.admits(clock.monotonic())
-    assert not slices.admits(clock.monotonic()), "one was admitted in this iteration"
-    loop.pass_once()
-    assert slices.admits(clock.monotonic())
-    loop.pass_once()
-    slices.add(Worker("a", 1, slices, clock, log))
-    assert not slices.admits(clock.monotonic()), "another connection is queued before it"
-
-
-def test_the_time_of_an_admitted_connection_is_part_of_the_pass_and_of_its_pause() -> None:
-    loop, clock, log = Loop(), ManualClock(), list[str]()
-    slices = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.75, lambda: True)
-    assert slices.admits(clock.monotonic())
-    clock.advance(2.0)
-    slices.add(Worker("a", 1, slices, clock, log))
-    slices.add(Worker("b", 1, slices, clock, log))
-    loop.pass_once()
-    assert log == ["a"], "the time of the pass was used up before it began"
-    assert not slices.admits(clock.monotonic())
-    clock.advance(1.0)
-    loop.pass_once()
-    assert log == ["a"], "the pause is as long as the pass was too long: 1.5 seconds"
-    clock.advance(0.5)
-    loop.pass_once()
-    assert log == ["a", "b"]
