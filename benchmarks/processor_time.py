@@ -1,7 +1,10 @@
 """Processor time of the broker (user, system) and of its client for one unit of a row's work.
 
-`.venv/bin/python -m benchmarks.processor_time [--kafka] [--rows TEXT]`; not part of `make bench`. Processor time
-depends less than a rate on other load of the machine, so it shows what limits a row even on shared cores.
+`.venv/bin/python -m benchmarks.processor_time [--kafka] [--before CHECKOUT] [--rows TEXT]`; not part of `make bench`.
+Processor time depends less than a rate on other load of the machine, so it shows what limits a row on shared cores.
+
+With `--before`, each load runs on this checkout and on an earlier one in turn, and the table has the ratio of the
+brokers' processor time within each round. The loads with acks=all count three brokers together.
 """
 
 import argparse
@@ -9,12 +12,16 @@ import os
 import resource
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from benchmarks.brokers import workloads
-from benchmarks.brokers.rows import LISTENER, ROOT, Subject, apache_kafka, compile_broker, sluicegate
+from benchmarks.brokers.clusters import sluicegate_cluster
+from benchmarks.brokers.replicated_rows import TOPIC, create_topic
+from benchmarks.brokers.rows import LISTENER, ROOT, Maker, Subject, apache_kafka, compile_broker, sluicegate
 
 MEMORY = Path("/dev/shm")
 SECONDS = 4
@@ -36,6 +43,15 @@ class Load:
     rate: str
     prepare: Workload
     run: Workload
+
+
+@dataclass(frozen=True)
+class ReplicatedLoad:
+    """A producer with acks=all and batches of this size, of which three brokers have a copy each."""
+
+    name: str
+    batch_bytes: int
+    megabytes: int
 
 
 def _wire(name: str, **options: int) -> Workload:
@@ -68,6 +84,13 @@ LOADS: Sequence[Load] = (
     ),
     Load("produce, librdkafka, 1 MB batches", "MB", "mb_per_s", _large_batches(1), _large_batches(SECONDS)),
     Load(
+        "produce, librdkafka, 64 KB batches",
+        "MB",
+        "mb_per_s",
+        _librdkafka("produce", size=1000, batch_bytes=65_536, seconds=1),
+        _librdkafka("produce", size=1000, batch_bytes=65_536, seconds=SECONDS),
+    ),
+    Load(
         "consume, 8 MB fetches",
         "MB",
         "mb_per_s",
@@ -77,32 +100,89 @@ LOADS: Sequence[Load] = (
     Load("consume, librdkafka", "MB", "mb_per_s", _large_batches(3), _librdkafka("consume", seconds=SECONDS)),
     Load("connect, ApiVersions, close", "connection", "per_s", _connect(2), _connect(SECONDS)),
 )
+REPLICATED_LOADS: Sequence[ReplicatedLoad] = (
+    ReplicatedLoad("acks=all, 3 replicas, 1 MB batches", 1_000_000, 600),
+    ReplicatedLoad("acks=all, 3 replicas, 64 KB batches", 65_536, 600),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("benchmarks.processor_time")
     parser.add_argument("--kafka", action="store_true", help="of Apache Kafka instead")
+    parser.add_argument("--before", type=Path, help="beside another checkout of this project")
+    parser.add_argument("--rounds", type=int, default=3, help="with --before")
     parser.add_argument("--rows", default="", help="only those whose name contains this")
     options = parser.parse_args(arguments)
     if MEMORY.is_dir():
         tempfile.tempdir = str(MEMORY)
-    compile_broker(ROOT)
+    for checkout in (ROOT, options.before):
+        if checkout is not None:
+            compile_broker(checkout)
+    loads = [load for load in LOADS if options.rows in load.name]
+    if options.before is not None:
+        replicated = [load for load in REPLICATED_LOADS if options.rows in load.name]
+        compared: Sequence[Load | ReplicatedLoad] = (*loads, *replicated)
+        for each in compared:
+            print(_compared(each, options.before, options.rounds), flush=True)
+        return 0
     make = apache_kafka if options.kafka else sluicegate(ROOT)
-    for load in LOADS:
-        if options.rows in load.name:
-            with make({}) as subject:
-                workloads.create_topic(subject.bootstrap, "load")
-                load.prepare(subject)
-                print(f"{load.name}: {_measure(load, subject)}", flush=True)
+    for load in loads:
+        print(f"{load.name}: {_measure(load, make)}", flush=True)
     return 0
 
 
-def _measure(load: Load, subject: Subject) -> str:
+def _compared(load: Load | ReplicatedLoad, before: Path, rounds: int) -> str:
+    """Return a row of the table: microseconds of this checkout and of `before` for a unit, and their ratio."""
+    costs: list[tuple[float, float]] = []
+    for _ in range(rounds):
+        now, then = (
+            _cost(load, sluicegate(checkout)) if isinstance(load, Load) else _replicated_cost(load, checkout)
+            for checkout in (ROOT, before)
+        )
+        costs.append((now, then))
+    ratios = [now / then for now, then in costs]
+    us = " | ".join(f"{median(each) * 1e6:,.1f} us" for each in zip(*costs, strict=True))
+    unit = load.unit if isinstance(load, Load) else "MB"
+    return f"| {load.name} | {unit} | {us} | {median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) |"
+
+
+def _cost(load: Load, make: Maker) -> float:
+    """Return the seconds of the broker's processor time for a unit."""
+    with _prepared(load, make) as subject:
+        before = sum(process_times(subject.pid))
+        rate = load.run(subject)[load.rate]
+        return (sum(process_times(subject.pid)) - before) / (rate * SECONDS)
+
+
+def _replicated_cost(load: ReplicatedLoad, checkout: Path) -> float:
+    """Return the seconds of the processor time of all brokers for a megabyte."""
+    with sluicegate_cluster(checkout) as cluster:
+        create_topic(cluster)
+        leader = cluster.leader_of(TOPIC)
+        where = (leader.host, leader.port(), TOPIC)
+        options = {"size": 1000, "batch_bytes": load.batch_bytes, "acks": -1}
+        workloads.run("produce_wire", *where, megabytes=load.megabytes // 2, **options)
+        pids = [broker.pid for broker in cluster.brokers.values()]
+        before = sum(sum(process_times(pid)) for pid in pids)
+        workloads.run("produce_wire", *where, megabytes=load.megabytes, **options)
+        return (sum(sum(process_times(pid)) for pid in pids) - before) / load.megabytes
+
+
+@contextmanager
+def _prepared(load: Load, make: Maker) -> Iterator[Subject]:
+    with make({}) as subject:
+        workloads.create_topic(subject.bootstrap, "load")
+        load.prepare(subject)
+        yield subject
+
+
+def _measure(load: Load, make: Maker) -> str:
     """Measure the load. The client's time includes its start."""
-    broker_before, client_before = process_times(subject.pid), _of_children()
-    rate = load.run(subject)[load.rate]
-    user, system = (now - then for now, then in zip(process_times(subject.pid), broker_before, strict=True))
-    client = _of_children() - client_before
+    with _prepared(load, make) as subject:
+        broker_before, client_before = process_times(subject.pid), _of_children()
+        rate = load.run(subject)[load.rate]
+        user, system = (now - then for now, then in zip(process_times(subject.pid), broker_before, strict=True))
+        client = _of_children() - client_before
     user, system, client = (seconds * 1e6 / (rate * SECONDS) for seconds in (user, system, client))
     broker = f"broker {user:,.1f} user, {system:,.1f} system"
     return f"us a {load.unit}: {broker}; client {client:,.1f} (at {rate:,.0f} a second)"
