@@ -35,7 +35,7 @@ from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, SECRET, Kind, kind_of
 from sluicegate_operator.planning.external.external_status import Sibling
 from sluicegate_operator.planning.status.conditions import STALLED
-from sluicegate_operator.planning.status.unreadable import UNREADABLE, conditions_of, unreadable_status
+from sluicegate_operator.planning.status.unreadable import conditions_of, unreadable_status
 from sluicegate_operator.quotas.external_limits import LIMITS_SET
 from sluicegate_operator.resources.owner import why_not_ours
 from sluicegate_operator.settings import Settings
@@ -122,7 +122,7 @@ class Context(SharedContext[KubernetesFleet]):
                 await self._report_unreadable(found)
 
     async def _report_unreadable(self, found: Unreadable) -> None:
-        status = unreadable_status(found.body, found.why, now())
+        status = unreadable_status(found.body, found.why, now(), found.reason)
         if status == found.body.get("status"):
             return
         meta = found.body["metadata"]
@@ -138,7 +138,7 @@ class Context(SharedContext[KubernetesFleet]):
                 log.warning("the API server refused the status of %s: %s", found.name, error)
         message = next(one["message"] for one in status["conditions"] if one["type"] == STALLED)
         if message not in [one.get("message") for one in conditions_of(found.body)]:
-            await self.events.record(found.body, "Warning", UNREADABLE, message)
+            await self.events.record(found.body, "Warning", found.reason, message)
 
     async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:
         if resource.namespace not in {namespace for namespace, _ in self.ending}:

@@ -98,7 +98,7 @@ def readable(
     for value in found:
         if isinstance(value, UnreadableObject):
             if not value.body["metadata"].get("deletionTimestamp"):
-                unreadable.append(Unreadable(kind, value.body, value.why))
+                unreadable.append(Unreadable(kind, value.body, value.why, value.reason))
         elif isinstance(value, model) and value.metadata.deletion_timestamp is None:
             resources.append(value)
     return tuple(resources)

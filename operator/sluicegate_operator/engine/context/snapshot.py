@@ -13,6 +13,7 @@ from sluicegate_operator.api.models.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.models.topic import Topic
 from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.kube.http.kinds import Kind
+from sluicegate_operator.planning.status.unreadable import UNREADABLE, unusable_words
 
 Found = TypeVar("Found", bound=Resource)
 
@@ -22,22 +23,26 @@ ClusterKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An object that this operator cannot read, as the API server stores it, and why."""
+    """An object that this operator must not use, as the API server stores it, and why.
+
+    `reason` is that of its conditions: the operator cannot read it, or leaves it to a newer operator.
+    """
 
     kind: Kind
     body: Mapping[str, Any]
     why: str
+    reason: str = UNREADABLE
 
     @property
     def name(self) -> str:
         return f"{self.kind.kind} {self.body['metadata']['name']}"
 
     def __str__(self) -> str:
-        return f"{self.name} cannot be read ({self.why})"
+        return unusable_words(self.name, self.why, self.reason)
 
 
 class UnreadableClusterError(Exception):
-    """Error for a BrokerCluster that exists and cannot be read, so it must not be treated as missing."""
+    """Error for a BrokerCluster that exists and must not be used, so it must not be treated as missing."""
 
     def __init__(self, unreadable: Unreadable) -> None:
         super().__init__(str(unreadable))

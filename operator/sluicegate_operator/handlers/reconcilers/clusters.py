@@ -212,7 +212,7 @@ class ClusterReconciler:
     ) -> Retry | None:
         if isinstance(departed, UnreadableObject):
             log.warning(
-                "the storage settings of the deleted cluster %s cannot be read, so its volume claims are kept: %s",
+                "the volume claims of the deleted cluster %s are kept, because its settings were not read: %s",
                 key[1],
                 departed.why,
             )

@@ -14,12 +14,15 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from sluicegate_operator.api.manifests import InvalidManifest, read_stored
+from sluicegate_operator.api.release import own_release, why_too_new
 from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, POD, STATEFUL_SET, USER_KINDS, Kind
+from sluicegate_operator.planning.status.unreadable import NEWER_VERSION, UNREADABLE, text_at
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 from sluicegate_operator.resources.nodes.lander import lander_of_pod
 
 Json = Mapping[str, Any]
+OPERATOR_VERSION = ("status", "operatorVersion")
 SHARED_MAX = 1024
 WORD_MAX = 200
 """Maximum length of a text that is shared between objects. Longer texts are rarely equal."""
@@ -29,10 +32,11 @@ _NOBODY_PLANS_BY = ("kubectl.kubernetes.io/last-applied-configuration",)
 
 @dataclass(frozen=True, slots=True)
 class UnreadableObject:
-    """A custom object that this operator cannot read, as the API server has it, and the reason."""
+    """A custom object that this operator cannot read or leaves to a newer one, as the API server has it, and why."""
 
     body: Json
     why: str
+    reason: str = UNREADABLE
 
 
 Value = Resource | UnreadableObject | Json
@@ -129,6 +133,10 @@ def _of_shared_words(value: Any) -> Any:
 
 
 def read_object(body: Json) -> Resource | UnreadableObject:
+    """Return the object as its model. A BrokerCluster of a much newer operator is not read."""
+    newer = body.get("kind") == BROKER_CLUSTER.kind and why_too_new(text_at(body, *OPERATOR_VERSION), own_release())
+    if newer:
+        return UnreadableObject(body, newer, NEWER_VERSION)
     try:
         return read_stored(body)
     except InvalidManifest as error:

@@ -10,6 +10,7 @@ from sluicegate_operator.api.models.parts.broker_cluster_status import (
     RolloutStatus,
 )
 from sluicegate_operator.api.models.replica_numbers import cluster_contradictions
+from sluicegate_operator.api.release import own_release
 from sluicegate_operator.api.schema.metadata import Condition
 from sluicegate_operator.planning.certificates.cluster_ca_status import (
     CERTIFICATES_CURRENT,
@@ -91,6 +92,7 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
         rollout=_rollout(old, seen),
         volumes=old.volumes if seen.volumes is None else seen.volumes.status,
         cluster_ca=old.cluster_ca if seen.certificates is None else cluster_ca_status(seen.certificates),
+        operator_version=own_release(),
     )
 
 

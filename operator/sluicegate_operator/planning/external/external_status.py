@@ -12,6 +12,7 @@ from typing import Any
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.parts.broker_cluster_status import NO_CONTROLLER, BrokerClusterStatus
+from sluicegate_operator.api.release import own_release
 from sluicegate_operator.planning.clusters.cluster_access import metadata_version
 from sluicegate_operator.planning.clusters.cluster_status import MESSAGE_MAX, PAUSED
 from sluicegate_operator.planning.registrations.registrations import age_step, lag_step
@@ -220,6 +221,7 @@ def external_status(
         cluster_id=old.cluster_id if not known else seen.cluster_id,
         controller_id=NO_CONTROLLER if leader_id is None else leader_id,
         voters=_voters(seen.quorum) if known else old.voters,
+        operator_version=own_release(),
     )
 
 

@@ -17,6 +17,8 @@ LISTENERS_MAX = 64
 """Most listeners that a status shows. Brokers may have more."""
 VERSION_MAX = 600
 """Length of two releases with ' to ' between them, each as long as a tag may be."""
+RELEASE_MAX = 64
+"""Length of the operator's release."""
 
 
 class RolloutStatus(Model):
@@ -80,6 +82,9 @@ class BrokerClusterStatus(Status):
     """Volumes of nodes."""
     cluster_ca: ClusterCaStatus | None = None
     """The ends of the cluster's own certificates, with spec.clusterCa."""
+    operator_version: str | None = Field(default=None, max_length=RELEASE_MAX)
+    """Release of the operator that wrote this status. An operator that is older by more than one minor release changes
+    nothing of the cluster."""
     dynamic_config_keys: tuple[Annotated[str, Field(max_length=253)], ...] = Field(default=(), max_length=256)
     """Keys of spec.config and of tags that the operator has set on the brokers, and that it removes when they leave the
     spec."""
