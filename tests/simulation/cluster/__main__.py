@@ -8,12 +8,24 @@ from dataclasses import replace
 
 from tests.simulation.cluster.cluster import Result, simulate
 from tests.simulation.cluster.faults.schedule import FAULTS
-from tests.simulation.cluster.shape import GROUPS, PUSH, ROTTEN, SECURED, TRANSACTIONS, TRANSACTIONS_V2, shape_of
+from tests.simulation.cluster.shape import (
+    GROUPS,
+    MIXED,
+    PUSH,
+    ROLLED,
+    ROTTEN,
+    SECURED,
+    TRANSACTIONS,
+    TRANSACTIONS_V2,
+    shape_of,
+)
 from tests.simulation.cluster.trace import Trace
 
 SHAPES = {
     "groups": GROUPS,
+    "mixed": MIXED,
     "push": PUSH,
+    "rolled": ROLLED,
     "rotten": ROTTEN,
     "secured": SECURED,
     "transactions": TRANSACTIONS,

@@ -26,6 +26,7 @@ from broker_runtime.storage.records.batch import iter_batches, iter_records
 from tests.simulation.cluster.client import Deletions, Lane, Sent
 from tests.simulation.cluster.connection import Key
 from tests.simulation.cluster.machine.process import Process
+from tests.simulation.cluster.machine.release import THIS
 from tests.support.fakes.inline_executor import InlineExecutor
 from tests.support.fakes.journal_store import MemoryStore
 
@@ -83,9 +84,9 @@ def in_sync(cluster: "Cluster") -> bool | str:
 
 
 def is_mended(process: Process) -> bool:
-    """Whether every offset of its logs can be read, as far as it knows."""
+    """Whether every offset of its logs can be read, as far as it knows. The previous release does not know."""
     node = None if process.broker is None else process.broker.broker
-    return node is not None and not node.logs.damage.logs()
+    return node is not None and (process.runs is not THIS or not node.logs.damage.logs())
 
 
 def is_whole(cluster: "Cluster") -> bool | str:
@@ -360,6 +361,9 @@ def figures(cluster: "Cluster") -> Mapping[str, int]:
     if cluster.operator is not None:
         counts["fenced"], counts["stale orders"] = cluster.operator.accepted, cluster.operator.refused
         counts["terms ended"] = cluster.operator.terms_ended
+    if cluster.shape.mixed:
+        counts["changed"] = cluster.changed
+        counts["slowest_ms"] = round(1000 * max(lane.slowest_s for lane in cluster.lanes if lane.acks == -1))
     if cluster.shape.writers:
         counts.update(cluster.ledger.figures())
     return counts

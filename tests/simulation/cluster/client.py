@@ -50,6 +50,8 @@ class Lane:
     acks: int
     idempotent: bool
     batches: list[Sent] = field(default_factory=list)
+    slowest_s: float = 0.0
+    """Longest time from the first attempt of a batch to its acknowledgement."""
     abandoned: bool = False
     """Whether the lane's topic is deleted: acknowledgements no longer count, and batches in flight may still arrive."""
 
@@ -113,6 +115,7 @@ class Producer:
         return Sent(tuple(f"{self.lane.name}:{number}:{padding}".encode() for number in range(first, first + count)))
 
     async def _deliver(self, batch: Sent) -> None:
+        began_s = asyncio.get_running_loop().time()
         while not batch.acknowledged and not self.lane.abandoned:
             await self._view.leader_known(self.lane.key)
             batch.attempts += 1
@@ -123,6 +126,7 @@ class Producer:
                 continue
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 batch.acknowledged, batch.base_offset, batch.broker = True, base_offset, broker
+                self.lane.slowest_s = max(self.lane.slowest_s, asyncio.get_running_loop().time() - began_s)
                 return
             if code in FATAL and not self.lane.abandoned:
                 self._wrong(f"{self.lane.name}: batch {batch.values[0][:40]!r} was refused with {code.name}")

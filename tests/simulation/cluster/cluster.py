@@ -11,6 +11,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +20,10 @@ from tests.simulation.cluster import check, logins
 from tests.simulation.cluster.admin import Admin
 from tests.simulation.cluster.client import Consumer, Deletions, Lane, Producer
 from tests.simulation.cluster.connection import Address, ClusterView, Key
-from tests.simulation.cluster.faults import schedule
+from tests.simulation.cluster.faults import releases, schedule
 from tests.simulation.cluster.faults.moments import Moments
 from tests.simulation.cluster.logins import Login, Passwords
+from tests.simulation.cluster.machine import previous
 from tests.simulation.cluster.machine.loop import Owner, SimulationError, VirtualLoop
 from tests.simulation.cluster.machine.network import Network
 from tests.simulation.cluster.machine.process import Process, Surroundings, replaced_operating_system
@@ -106,6 +108,10 @@ class Cluster:
         self.controllers, self.brokers = self._nodes()
         self.lossy: Process | None = None
         """The broker that has lost power or has a failing disk, until every replica is in sync again."""
+        self.changed = 0
+        """Number of changes of a node to another release."""
+        self.rolling = False
+        """Whether all nodes change to another release now, one by one."""
         self.admin = Admin(self)
         self.passwords = Passwords(self)
         self.operator = Operator(self) if shape.operator_looks_s else None
@@ -307,10 +313,15 @@ class Cluster:
             return False
         return not self.shape.secured or await self.passwords.create()
 
-    async def run(self) -> None:
+    async def _start(self) -> bool:
+        if self.shape.mixed:
+            releases.begin(self)
         for process in self.processes:
             process.start()
-        if not await self.until("the cluster starts", lambda: check.everybody_serves(self), 30):
+        return await self.until("the cluster starts", lambda: check.everybody_serves(self), 30)
+
+    async def run(self) -> None:
+        if not await self._start():
             return
         if not await self._prepare():
             return
@@ -327,6 +338,8 @@ class Cluster:
             self.operator.stopped = True
         schedule.heal(self)
         supervisor = asyncio.ensure_future(schedule.keep_alive(self))
+        if self.shape.mixed:
+            await releases.end(self)
         for producer in self.producers:
             producer.stopped = True
         for committer in self.committers:
@@ -353,16 +366,20 @@ def simulate(
 ) -> Result:
     """Run one simulated cluster; `prepare` may change it before it starts."""
     trace = trace or Trace()
-    loop = VirtualLoop(seed, _LIMIT_S)
+    shape = shape or shape_of(seed)
+    loop = VirtualLoop(seed, shape.faults_s + _LIMIT_S)
     trace.begin(loop)
     result = Result(seed, [], trace)
     try:
         asyncio.set_event_loop(loop)
-        cluster = Cluster(seed, shape or shape_of(seed), loop, trace)
+        cluster = Cluster(seed, shape, loop, trace)
         loop.set_exception_handler(lambda _, context: _unhandled(cluster, context))
         if prepare is not None:
             prepare(cluster)
-        with replaced_operating_system(cluster.around, CLUSTER_ID, seed):
+        with ExitStack() as replaced:
+            replaced.enter_context(replaced_operating_system(cluster.around, CLUSTER_ID, seed))
+            if shape.mixed:
+                replaced.enter_context(previous.replaced(cluster.around, CLUSTER_ID, seed))
             try:
                 loop.run_until_complete(cluster.run())
             except SimulationError as error:

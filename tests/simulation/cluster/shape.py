@@ -45,6 +45,8 @@ class Shape:
     """Version of the transaction protocol that clients speak."""
     secured: bool = False
     """Whether producers and consumers authenticate by SCRAM, in sessions that end."""
+    mixed: bool = False
+    """Whether the nodes begin with the previous release, and change to this one and back."""
     operator_looks_s: float = 0.0
     """Mean time between two checks of pods and controllers by the operator; 0: no operator."""
     operator_errs: float = 0.0
@@ -152,6 +154,28 @@ ROTTEN = replace(
     fault_interval_s=1.0,
 )
 """Old segments are damaged, on disks of stopped and of running brokers, and other brokers mend them."""
+MIXED = replace(
+    GROUPS,
+    mixed=True,
+    groups=("classic", "modern", "push"),
+    faults=(
+        "change_release",
+        "kill",
+        "kill_controller",
+        "power_loss",
+        "cut_two",
+        "isolate",
+        "pause",
+        "reset",
+        "controlled_restart",
+        "elect_preferred",
+    ),
+)
+"""Nodes change between the previous release and this one, and fail meanwhile."""
+ROLLED = replace(
+    MIXED, committers=0, faults=("roll",), faults_s=1200.0, fault_interval_s=5.0, pause_max_s=2.0, delay_factor=1.0
+)
+"""All nodes change from release to release, one by one, again and again, and nothing else fails."""
 DEPOSED = replace(
     HARSH,
     controllers=3,

@@ -6,8 +6,11 @@ from collections import deque
 from collections.abc import Iterable
 
 from tests.simulation.cluster.machine.loop import START_S, VirtualLoop, current_owner
+from tests.support.obtain.previous_release import RENAMED
 
 _LINES_MAX = 4_000
+_LOGGERS = ("broker_runtime", f"{RENAMED}broker_runtime")
+"""Loggers of the simulated nodes, those of the previous release included."""
 
 
 class Trace(logging.Handler):
@@ -18,22 +21,23 @@ class Trace(logging.Handler):
         self.verbose = verbose
         self.lines: deque[str] = deque(maxlen=_LINES_MAX)
         self._loop: VirtualLoop | None = None
-        self._level = logging.NOTSET
-        self._propagate = True
+        self._before: list[tuple[logging.Logger, int, bool]] = []
 
     def begin(self, loop: VirtualLoop) -> None:
         self._loop = loop
-        logger = logging.getLogger("broker_runtime")
-        self._level, self._propagate = logger.level, logger.propagate
-        logger.setLevel(self.level)
-        logger.propagate = False
-        logger.addHandler(self)
+        for name in _LOGGERS:
+            logger = logging.getLogger(name)
+            self._before.append((logger, logger.level, logger.propagate))
+            logger.setLevel(self.level)
+            logger.propagate = False
+            logger.addHandler(self)
 
     def end(self) -> None:
-        logger = logging.getLogger("broker_runtime")
-        logger.removeHandler(self)
-        logger.setLevel(self._level)
-        logger.propagate = self._propagate
+        for logger, level, propagate in self._before:
+            logger.removeHandler(self)
+            logger.setLevel(level)
+            logger.propagate = propagate
+        self._before.clear()
 
     def over(self) -> None:
         """Stop the log: what follows is only cleanup."""

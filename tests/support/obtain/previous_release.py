@@ -6,6 +6,8 @@ A shallow clone does not have the commit: `left_out` says so then, and the tests
 """
 
 import io
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,6 +18,9 @@ from tests.support.obtain.cache import ObtainError, cache_root, main, obtained, 
 ROOT = Path(__file__).parents[3]
 COMMIT = "b760fc693098f0faa73c36dbe4ca275ba43838c0"
 """The commit that counts as release 0.1.0."""
+RENAMED = "previous_"
+"""Prefix of the packages in `renamed_packages`."""
+_PACKAGES = ("broker_runtime", "tests")
 _TIMEOUT_S = 120
 _SHALLOW = (
     f"this clone is shallow, so its history does not have the previous release ({COMMIT[:12]}), and the tests of "
@@ -30,6 +35,23 @@ def previous_release() -> Path:
     """
     place = cache_root() / f"release-{COMMIT[:12]}"
     return obtained(place, lambda found: (found / "pyproject.toml").is_file(), _unpack)
+
+
+def renamed_packages() -> Path:
+    """Return a folder with the previous release's broker and tests as `previous_broker_runtime` and `previous_tests`.
+
+    So a process can import both releases. The names are replaced in all texts of the modules.
+    """
+    place = cache_root() / f"release-{COMMIT[:12]}-renamed"
+    return obtained(place, lambda found: all((found / f"{RENAMED}{name}").is_dir() for name in _PACKAGES), _rename)
+
+
+def _rename(place: Path) -> None:
+    names = re.compile(rf"(?<![\w/-])({'|'.join(_PACKAGES)})(?=[.\s\"'])")
+    for name in _PACKAGES:
+        shutil.copytree(previous_release() / name, place / f"{RENAMED}{name}", ignore=shutil.ignore_patterns("*.pyc"))
+    for module in place.rglob("*.py"):
+        module.write_text(names.sub(rf"{RENAMED}\1", module.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def left_out() -> str | None:
@@ -61,4 +83,4 @@ if __name__ == "__main__":
     if reason is not None:
         show("previous-release", reason)
         sys.exit(0)
-    sys.exit(main(previous_release))
+    sys.exit(main(renamed_packages))

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from tests.simulation.cluster import check, topic_changes
-from tests.simulation.cluster.faults import damage, disk_faults, member_faults
+from tests.simulation.cluster.faults import damage, disk_faults, member_faults, releases
 from tests.simulation.cluster.logins import USERS
 from tests.simulation.cluster.machine.kube import API_SERVER
 from tests.simulation.cluster.machine.process import Process
@@ -218,6 +218,8 @@ _BY_NAME = _ACTIONS | {
     "damaged_end": (damage.damaged_end, 3),
     "old_damage": (damage.old_damage, 3),
     "rot": (damage.rot, 3),
+    "change_release": (releases.change_release, 20),
+    "roll": (releases.roll, 1),
 }
 """All faults, including those that only a shape asks for; a seed does not choose those."""
 FAULTS = tuple(_BY_NAME)

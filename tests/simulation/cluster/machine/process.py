@@ -18,10 +18,8 @@ from broker_runtime.clock import Clock
 from broker_runtime.cluster import reactions
 from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.config import broker_settings
-from broker_runtime.errors import ConfigError, KafkaError
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.node import node as composition
-from broker_runtime.node.node import Node, StartError
 from broker_runtime.node.node_parts import NodeParts
 from broker_runtime.wire.answer_memory import AnswerMemory
 from broker_runtime.wire.handler import FrameHandler
@@ -30,6 +28,7 @@ from tests.simulation.cluster.logins import Sessions
 from tests.simulation.cluster.machine.kube import SimulatedStore
 from tests.simulation.cluster.machine.loop import START_S, Owner, VirtualLoop, current_owner
 from tests.simulation.cluster.machine.network import Network
+from tests.simulation.cluster.machine.release import THIS, Release
 from tests.simulation.cluster.machine.server import SimulatedServer
 from tests.simulation.cluster.machine.sockets import SimulatedDialler
 from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
@@ -38,7 +37,6 @@ from tests.support.fakes.journal_store import SharedObjects
 from tests.support.oracles.imports_on_demand import import_all
 
 import_all()
-_OF_A_DISK = (OSError, ConfigError, KafkaError)
 _EPOCH_MS = 1_700_000_000_000
 
 
@@ -91,6 +89,10 @@ class Process:
         self.settings = broker_settings(self.properties)
         self.fs = _with_folder(Path(self.settings.log_dir))
         self.clock = NodeClock(around.loop, boot_s=START_S - 10.0 * len(around.by_owner))
+        self.release = THIS
+        """The code that the next start runs."""
+        self.runs = THIS
+        """The code of the last start."""
         self.broker: NodeParts | None = None
         self.owner: Owner | None = None
         self.boots = 0
@@ -127,21 +129,22 @@ class Process:
         self._disk_has_failed = self.disk_fault is not None
         owner = self.owner = Owner(self.name, self.host)
         self._around.by_owner[owner] = self
-        node = Node(self.settings, self.clock)
-        self.broker = node.parts
+        release = self.runs = self.release
+        run_until, self.broker = release.create(self.properties, self.clock)
         stop = self._stop = asyncio.Event()
-        task = self._around.loop.create_task(node.run_until(stop), name=self.name, context=owner.context)
-        task.add_done_callback(lambda done: self._ended(owner, done), context=owner.context)
+        task = self._around.loop.create_task(run_until(stop), name=self.name, context=owner.context)
+        task.add_done_callback(lambda done: self._ended(owner, done, release), context=owner.context)
 
-    def _ended(self, owner: Owner, task: asyncio.Task[None]) -> None:
+    def _ended(self, owner: Owner, task: asyncio.Task[None], release: Release) -> None:
         """Handle an end without a kill: after `stop` or by a failure."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._around.note(f"{self.name} ends: {error}")
-            if isinstance(error, StartError) and self.backup is not None:
+            refuses = isinstance(error, release.start_error)
+            if refuses and self.backup is not None:
                 self._restore(owner, str(error))
                 return
-            if not isinstance(error, StartError) and not (self._disk_has_failed and isinstance(error, _OF_A_DISK)):
+            if not refuses and not (self._disk_has_failed and isinstance(error, release.disk_errors)):
                 self._around.mistake(f"ended by {error!r}")
         else:
             self._around.note(f"{self.name} has stopped")
