@@ -173,9 +173,13 @@ MIXED = replace(
 )
 """Nodes change between the previous release and this one, and fail meanwhile."""
 ROLLED = replace(
-    MIXED, committers=0, faults=("roll",), faults_s=1200.0, fault_interval_s=5.0, pause_max_s=2.0, delay_factor=1.0
+    MIXED, committers=0, faults=("roll",), faults_s=1200.0, fault_interval_s=5.0, pause_max_s=0.2, delay_factor=1.0
 )
-"""All nodes change from release to release, one by one, again and again, and nothing else fails."""
+"""All nodes change from release to release, one by one, again and again, and nothing else fails.
+
+A producer that pauses longer sends its next batch to the leader that it knows, perhaps a broker that has just started.
+Such a broker answers after its registration, as Kafka does: half a second to a second later.
+"""
 DEPOSED = replace(
     HARSH,
     controllers=3,
