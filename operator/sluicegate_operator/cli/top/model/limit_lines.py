@@ -66,7 +66,7 @@ class LimitLines:
             count -= 1
         for target, rows in changed.items():
             compute = line_of_one if len(rows) == 1 else limit_line
-            line = compute(cluster.name, target, rows, lines.get(target), passed_s, limits)
+            line = compute(cluster.name, rows, lines.get(target), passed_s, limits)
             lines[target] = line
             limits.computed.append(line)
             if len(rows) == 1 and not line.held_s and line.blocked is None:
@@ -81,45 +81,25 @@ class LimitLines:
 
 
 def line_of_one(
-    cluster: str,
-    target: str,
-    rows: list[QuotaRow],
-    before: LimitLine | None,
-    passed_s: float,
-    limits: ClusterLimits,
+    cluster: str, rows: list[QuotaRow], before: LimitLine | None, passed_s: float, limits: ClusterLimits
 ) -> LimitLine:
     """Return the line of a target with one row: the same line as that of `limit_line`, at a third of its cost.
 
     A look may have hundreds of them.
     """
     (row,) = rows
-    held, rate, limit, blocked, broker_id = row.held, row.accept_rate, row.max_rate, row.blocked_share, row.broker_id
-    held_s = None
-    if held is not None:
-        earlier = None
-        for former in () if before is None else before.rows:
-            if former.broker_id == broker_id:
-                earlier = former.held
-        held_s = growth_of(earlier, held, passed_s) or 0.0
-        limits.held_s[broker_id] = limits.held_s.get(broker_id, 0.0) + held_s
-    if blocked is not None and blocked > limits.blocked.get(broker_id, -1.0):
-        limits.blocked[broker_id] = blocked
-    share = row.share
-    part = limit if share is None else share.share
-    use = None if rate is None or not part else rate / part
+    held, held_s = _held(rows, before, passed_s, limits)
+    blocked = row.blocked_share
+    if blocked is not None and blocked > limits.blocked.get(row.broker_id, -1.0):
+        limits.blocked[row.broker_id] = blocked
     return LimitLine(
-        cluster, target, limit, share is not None, row.bounds, row.max_connections, rate, use, row.connections,
-        blocked, held_s, held, (row,),
+        cluster, row.target, row.max_rate, row.share is not None, row.bounds, row.max_connections, row.accept_rate,
+        _use(row), row.connections, blocked, held_s, held, (row,),
     )  # fmt: skip
 
 
 def limit_line(
-    cluster: str,
-    target: str,
-    rows: list[QuotaRow],
-    before: LimitLine | None,
-    passed_s: float,
-    limits: ClusterLimits,
+    cluster: str, rows: list[QuotaRow], before: LimitLine | None, passed_s: float, limits: ClusterLimits
 ) -> LimitLine:
     """Return the line of a target over the brokers of `rows`, and add their figures to `limits`."""
     held, held_s = _held(rows, before, passed_s, limits)
@@ -129,7 +109,7 @@ def limit_line(
     row = max(rows, key=lambda one: -1.0 if one.max_rate is None else one.max_rate)
     return LimitLine(
         cluster,
-        target,
+        row.target,
         row.max_rate,
         row.share is not None,
         row.bounds,

@@ -179,14 +179,10 @@ ROWS = [
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("earlier", [None, 4, 300])
 def test_the_line_of_one_broker_is_computed_like_that_of_several(row: QuotaRow, earlier: int | None) -> None:
-    before = (
-        None
-        if earlier is None
-        else limit_line("shop", row.target, [replace(row, held=earlier)], None, 0.0, no_limits())
-    )
+    before = None if earlier is None else limit_line("shop", [replace(row, held=earlier)], None, 0.0, no_limits())
     one, several = no_limits(), no_limits()
-    line = line_of_one("shop", row.target, [row], before, 2.0, one)
-    assert line == limit_line("shop", row.target, [row], before, 2.0, several)
+    line = line_of_one("shop", [row], before, 2.0, one)
+    assert line == limit_line("shop", [row], before, 2.0, several)
     assert one == several
 
 
