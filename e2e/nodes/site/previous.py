@@ -3,17 +3,15 @@
 Debian's and Python's packages, and the tools that build images, are not of that commit but of today.
 """
 
-import io
 import os
 import subprocess
 import sys
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.obtain.cache import ObtainError, cache_root, obtained, show
+from tests.support.obtain.earlier_commits import unpack
 
-ROOT = Path(__file__).parents[3]
 COMMIT = "2ba4746d7bdda139cb25c3fa09ed99b8339f3084"
 """The first commit with a chart whose brokers have the operator's image."""
 VERSION = "0.0.9"
@@ -42,9 +40,8 @@ def previous() -> Previous:
 
 def _make(place: Path) -> None:
     show("previous", f"making the image of {COMMIT[:12]} ...")
-    place.mkdir()
-    _unpack(COMMIT, (), place)
-    _unpack("HEAD", _OF_TODAY, place)
+    unpack(COMMIT, place)
+    unpack("HEAD", place, _OF_TODAY)
     pyproject = place / "pyproject.toml"
     text = pyproject.read_text(encoding="utf-8")
     pyproject.write_text(text.replace('version = "0.1.0"', f'version = "{VERSION}"', 1), encoding="utf-8")
@@ -52,16 +49,10 @@ def _make(place: Path) -> None:
     (place / "made").touch()
 
 
-def _unpack(commit: str, paths: tuple[str, ...], place: Path) -> None:
-    with tarfile.open(fileobj=io.BytesIO(_run(["git", "archive", commit, "--", *paths], ROOT))) as archive:
-        archive.extractall(place, filter="data")
-
-
-def _run(command: list[str], folder: Path) -> bytes:
+def _run(command: list[str], folder: Path) -> None:
     environment = {"PYTHONPATH": f"{folder}:{folder / 'operator'}"}
     done = subprocess.run(
         command, cwd=folder, env={**os.environ, **environment}, capture_output=True, timeout=_TIMEOUT_S, check=False
     )
     if done.returncode != 0:
         raise ObtainError(f"{' '.join(command[:3])} failed in {folder}: {done.stderr.decode(errors='replace')[-800:]}")
-    return done.stdout

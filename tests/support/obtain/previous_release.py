@@ -5,23 +5,19 @@ Its programs run with the packages of today's environment, so a test compares th
 A shallow clone does not have the commit: `left_out` says so then, and the tests of upgrades are left out.
 """
 
-import io
 import re
 import shutil
-import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 from tests.support.obtain.cache import ObtainError, cache_root, main, obtained, show
+from tests.support.obtain.earlier_commits import git, unpack
 
-ROOT = Path(__file__).parents[3]
 COMMIT = "b760fc693098f0faa73c36dbe4ca275ba43838c0"
 """The commit that counts as release 0.1.0."""
 RENAMED = "previous_"
 """Prefix of the packages in `renamed_packages`."""
 _PACKAGES = ("broker_runtime", "tests")
-_TIMEOUT_S = 120
 _SHALLOW = (
     f"this clone is shallow, so its history does not have the previous release ({COMMIT[:12]}), and the tests of "
     "upgrades are left out; `git fetch --unshallow` brings it"
@@ -56,26 +52,21 @@ def _rename(place: Path) -> None:
 
 def left_out() -> str | None:
     """Return why this clone cannot have the source of the previous release; None if it can."""
-    is_shallow = _git("rev-parse", "--is-shallow-repository").strip() == b"true"
+    is_shallow = git("rev-parse", "--is-shallow-repository").strip() == b"true"
     return _SHALLOW if is_shallow and not _has_commit() else None
 
 
 def _has_commit() -> bool:
-    command = ["git", "cat-file", "-e", f"{COMMIT}^{{commit}}"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, timeout=_TIMEOUT_S, check=False).returncode == 0
+    try:
+        git("cat-file", "-e", f"{COMMIT}^{{commit}}")
+    except ObtainError:
+        return False
+    return True
 
 
 def _unpack(place: Path) -> None:
     show("previous-release", f"unpacking {COMMIT[:12]} ...")
-    with tarfile.open(fileobj=io.BytesIO(_git("archive", COMMIT))) as archive:
-        archive.extractall(place, filter="data")
-
-
-def _git(*arguments: str) -> bytes:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, timeout=_TIMEOUT_S, check=False)
-    if done.returncode != 0:
-        raise ObtainError(f"git {arguments[0]} failed in {ROOT}: {done.stderr.decode(errors='replace').strip()}")
-    return done.stdout
+    unpack(COMMIT, place)
 
 
 if __name__ == "__main__":
