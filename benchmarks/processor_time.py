@@ -15,16 +15,18 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from statistics import median
 
 from benchmarks.brokers import workloads
 from benchmarks.brokers.clusters import sluicegate_cluster
 from benchmarks.brokers.replicated_rows import TOPIC, create_topic
 from benchmarks.brokers.rows import LISTENER, ROOT, Maker, Subject, apache_kafka, compile_broker, sluicegate
+from benchmarks.round_table import Figures, Measured, Wanted, figures_of, table
 
 MEMORY = Path("/dev/shm")
 SECONDS = 4
+REPLICATED_MB = 600
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 Workload = Callable[[Subject], Mapping[str, float]]
@@ -44,14 +46,12 @@ class Load:
     prepare: Workload
     run: Workload
 
-
-@dataclass(frozen=True)
-class ReplicatedLoad:
-    """A producer with acks=all and batches of this size, of which three brokers have a copy each."""
-
-    name: str
-    batch_bytes: int
-    megabytes: int
+    def measured(self, checkout: Path) -> Measured:
+        """Return the rate, and the processor time of this checkout's broker for a unit."""
+        with _prepared(self, sluicegate(checkout)) as subject:
+            before = sum(process_times(subject.pid))
+            rate = self.run(subject)[self.rate]
+            return Measured(rate, (sum(process_times(subject.pid)) - before) * 1e6 / (rate * SECONDS))
 
 
 def _wire(name: str, **options: int) -> Workload:
@@ -100,10 +100,11 @@ LOADS: Sequence[Load] = (
     Load("consume, librdkafka", "MB", "mb_per_s", _large_batches(3), _librdkafka("consume", seconds=SECONDS)),
     Load("connect, ApiVersions, close", "connection", "per_s", _connect(2), _connect(SECONDS)),
 )
-REPLICATED_LOADS: Sequence[ReplicatedLoad] = (
-    ReplicatedLoad("acks=all, 3 replicas, 1 MB batches", 1_000_000, 600),
-    ReplicatedLoad("acks=all, 3 replicas, 64 KB batches", 65_536, 600),
-)
+REPLICATED = {
+    "acks=all, 3 replicas, 1 MB batches": 1_000_000,
+    "acks=all, 3 replicas, 64 KB batches": 65_536,
+}
+"""The size of a batch, in bytes, by load. The processor time is that of three brokers together."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -118,54 +119,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for checkout in (ROOT, options.before):
         if checkout is not None:
             compile_broker(checkout)
-    loads = [load for load in LOADS if options.rows in load.name]
     if options.before is not None:
-        replicated = [load for load in REPLICATED_LOADS if options.rows in load.name]
-        compared: Sequence[Load | ReplicatedLoad] = (*loads, *replicated)
-        for each in compared:
-            print(_compared(each, options.before, options.rounds), flush=True)
+        print(table(dict(_compared(options.before, options.rounds, options.rows)), "before"))
         return 0
     make = apache_kafka if options.kafka else sluicegate(ROOT)
-    for load in loads:
-        print(f"{load.name}: {_measure(load, make)}", flush=True)
+    for load in LOADS:
+        if options.rows in load.name:
+            print(f"{load.name}: {_measure(load, make)}", flush=True)
     return 0
 
 
-def _compared(load: Load | ReplicatedLoad, before: Path, rounds: int) -> str:
-    """Return a row of the table: microseconds of this checkout and of `before` for a unit, and their ratio."""
-    costs: list[tuple[float, float]] = []
-    for _ in range(rounds):
-        now, then = (
-            _cost(load, sluicegate(checkout)) if isinstance(load, Load) else _replicated_cost(load, checkout)
-            for checkout in (ROOT, before)
-        )
-        costs.append((now, then))
-    ratios = [now / then for now, then in costs]
-    us = " | ".join(f"{median(each) * 1e6:,.1f} us" for each in zip(*costs, strict=True))
-    unit = load.unit if isinstance(load, Load) else "MB"
-    return f"| {load.name} | {unit} | {us} | {median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) |"
+def _compared(before: Path, rounds: int, rows: str) -> Iterator[tuple[str, Figures]]:
+    """Yield the rows of the table: this checkout beside `before`, in turn in each round."""
+    measures: dict[str, tuple[Wanted, Callable[[Path], Measured]]] = {
+        load.name: (Wanted(f"{load.unit}/s", more_is_better=True, work=load.unit), load.measured) for load in LOADS
+    }
+    for name, batch_bytes in REPLICATED.items():
+        measures[name] = Wanted("MB/s", more_is_better=True, work="MB"), partial(_replicated, batch_bytes)
+    for name, (wanted, measure) in measures.items():
+        if rows in name:
+            pairs = [(measure(ROOT), measure(before)) for _ in range(rounds)]
+            yield name, figures_of(wanted, *zip(*pairs, strict=True))
 
 
-def _cost(load: Load, make: Maker) -> float:
-    """Return the seconds of the broker's processor time for a unit."""
-    with _prepared(load, make) as subject:
-        before = sum(process_times(subject.pid))
-        rate = load.run(subject)[load.rate]
-        return (sum(process_times(subject.pid)) - before) / (rate * SECONDS)
-
-
-def _replicated_cost(load: ReplicatedLoad, checkout: Path) -> float:
-    """Return the seconds of the processor time of all brokers for a megabyte."""
+def _replicated(batch_bytes: int, checkout: Path) -> Measured:
+    """Return the rate of a producer with acks=all, and the processor time of all brokers for a megabyte."""
     with sluicegate_cluster(checkout) as cluster:
         create_topic(cluster)
         leader = cluster.leader_of(TOPIC)
         where = (leader.host, leader.port(), TOPIC)
-        options = {"size": 1000, "batch_bytes": load.batch_bytes, "acks": -1}
-        workloads.run("produce_wire", *where, megabytes=load.megabytes // 2, **options)
+        options = {"size": 1000, "batch_bytes": batch_bytes, "acks": -1}
+        workloads.run("produce_wire", *where, megabytes=REPLICATED_MB // 2, **options)
         pids = [broker.pid for broker in cluster.brokers.values()]
         before = sum(sum(process_times(pid)) for pid in pids)
-        workloads.run("produce_wire", *where, megabytes=load.megabytes, **options)
-        return (sum(sum(process_times(pid)) for pid in pids) - before) / load.megabytes
+        rate = workloads.run("produce_wire", *where, megabytes=REPLICATED_MB, **options)["mb_per_s"]
+        spent_s = sum(sum(process_times(pid)) for pid in pids) - before
+        return Measured(rate, spent_s * 1e6 / REPLICATED_MB)
 
 
 @contextmanager
