@@ -71,22 +71,22 @@ As in Kafka, a snapshot of producers holds the last batch of each. After a broke
 producer that sends an earlier batch again is refused for good. Therefore segments do not end here, and no broker is
 stopped in good order.
 """
+_OF_COORDINATORS = (
+    "kill",
+    "power_loss",
+    "cut_two",
+    "isolate",
+    "pause",
+    "reset",
+    "controlled_restart",
+    "elect_preferred",
+)
 GROUPS = replace(
     HARSH,
     partitions=1,
     committers=2,
     groups=("classic", "modern", "mixed"),
-    faults=(
-        "kill",
-        "power_loss",
-        "cut_two",
-        "isolate",
-        "pause",
-        "reset",
-        "controlled_restart",
-        "elect_preferred",
-        "grow",
-    ),
+    faults=(*_OF_COORDINATORS, "grow"),
     faults_s=15.0,
     fault_interval_s=1.0,
     delay_factor=5.0,
@@ -158,18 +158,7 @@ MIXED = replace(
     GROUPS,
     mixed=True,
     groups=("classic", "modern", "push"),
-    faults=(
-        "change_release",
-        "kill",
-        "kill_controller",
-        "power_loss",
-        "cut_two",
-        "isolate",
-        "pause",
-        "reset",
-        "controlled_restart",
-        "elect_preferred",
-    ),
+    faults=("change_release", "kill_controller", *_OF_COORDINATORS),
 )
 """Nodes change between the previous release and this one, and fail meanwhile."""
 ROLLED = replace(

@@ -94,8 +94,7 @@ class Terminals:
             command = command.replace(text, here)
         self.commands.append(command)
         script = "\n".join([*prologue, command])
-        awaited = next((text for start, text in self.continuing.items() if command.startswith(start)), None)
-        shown = next((text for start, text in self.screens.items() if command.startswith(start)), None)
+        awaited, shown = _text_for(command, self.continuing), _text_for(command, self.screens)
         if awaited is not None:
             self._begin(command, script, awaited)
         elif shown is not None:
@@ -119,9 +118,12 @@ class Terminals:
                 return text
         raise KeyError(start)
 
+    def _continuing(self, start: str) -> Continuing:
+        return next(one for one in self._running if one.command.startswith(start))
+
     def ended(self, start: str) -> str:
         """Wait for the end of a continuing command. Return its output. Raises PageError for an exit code."""
-        one = next(one for one in self._running if one.command.startswith(start))
+        one = self._continuing(start)
         code = one.process.wait(TIMEOUT_S)
         if code != 0:
             raise PageError(f"{one.command}: exit code {code}\n{one.output}")
@@ -129,14 +131,14 @@ class Terminals:
 
     def interrupt(self, start: str) -> str:
         """Press Ctrl-C in the terminal of a continuing command, and wait for its end. Return its output."""
-        one = next(one for one in self._running if one.command.startswith(start))
+        one = self._continuing(start)
         os.killpg(one.process.pid, signal.SIGINT)
         one.process.wait(STOP_TIMEOUT_S)
         return one.output
 
     def until(self, start: str, text: str) -> None:
         """Wait until a continuing command has printed this text. Raises PageError."""
-        one = next(one for one in self._running if one.command.startswith(start))
+        one = self._continuing(start)
         _await(one, text)
 
     @property
@@ -183,6 +185,11 @@ class Terminals:
 
     def _all(self) -> str:
         return "\n".join(f"--- {one.command}\n{one.output[-4000:]}" for one in self._running)
+
+
+def _text_for(command: str, texts: Mapping[str, str]) -> str | None:
+    """Return the text by the beginning of the command; None without one."""
+    return next((text for start, text in texts.items() if command.startswith(start)), None)
 
 
 def _shell(script: str) -> list[str]:

@@ -17,7 +17,6 @@ from tests.support.processes.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 QUICKSTART = ROOT / "examples" / "quickstart"
-LAPTOP = ROOT / "examples" / "laptop"
 COMMAND = (sys.executable, "-m", "sluicegate_operator.cli.main")
 TIMEOUT_S = 120.0
 POLL_S = 0.05
